@@ -5,6 +5,7 @@ path, a host, a package. An exception to each rule that asks has it, and so has 
 What is denied, severe, locked, unread or not certain gives none.
 """
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from humanlayer_agent.policy.conditions import own_programs
+from humanlayer_agent.policy.conditions import private_programs
 from humanlayer_agent.policy.conditions.compiler import CONTACTS, FILE_KINDS
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
 from humanlayer_agent.policy.decision import Verdict
@@ -131,7 +132,7 @@ def _parts(
 ) -> Iterator[tuple[str, Condition]]:
     """The rules to be excused from ("": an allow is needed), each with the condition."""
     command, effect = obstacle.command, obstacle.effect
-    own = own_programs.own(command)
+    own = private_programs.own(command)
     for hit in obstacle.standing:
         assert hit.rule is not None
         if why := _kept(hit) or out_of_reach(hit.rule):
@@ -194,6 +195,8 @@ def condition(command: SimpleCommand, effect: Effect, variables: Mapping[str, st
         named = {name: [_word(str(value)) for value in values] for name, values in said.items()}
         only = {"flags": _options(command, what)["flags"]}
         return found | only | ({"attributes": named} if named else {})
+    if effect.kind in CONTACTS and effect.role not in ("operand", "redirect"):
+        raise Undrafted(f"{what}: nothing says which host that is")
     if effect.kind in CONTACTS:
         host = effect.operand.rpartition(":")[0] if effect.operand.count(":") == 1 else effect.operand
         return found | {"hosts": {"any_in": [host]}} | _options(command, what) | {"not": _with_data()}
@@ -206,7 +209,7 @@ def condition(command: SimpleCommand, effect: Effect, variables: Mapping[str, st
 
 
 def _place(effect: Effect, variables: Mapping[str, str]) -> str:
-    path = effect.operand or ""
+    path = posixpath.normpath(effect.operand or "")  # where a link makes this another one, nothing is excused
     if not path.startswith("/") or set(path) & set("*?$"):
         raise Undrafted(f"{effect.kind} {one_line(path)}: a pattern can't stand for that path alone")
     for name, short in (("PROJECT", "${PROJECT}"), ("HOME", "~")):

@@ -175,7 +175,7 @@ def _joined(seen: Sequence[Seen], against: Sequence[Seen] = ()) -> Iterator[tupl
         when["attributes"] = {
             n: sorted({v for each in kept for v in each.when["attributes"][n]}, key=str) for n in names
         }
-    yield when | sets, list(dict.fromkeys(each.command for each in kept))[:_COMMANDS]
+    yield when | sets, sorted({each.command for each in kept}, key=lambda command: (len(command), command))[:_COMMANDS]
 
 
 def _unit(when: Condition) -> str:
@@ -216,7 +216,8 @@ def _covered(evidence: Mapping[str, Evidence]) -> dict[str, str]:
             both.join(evidence[place])
         if len(left) > 1 and both.enough and _depth(folder) >= _shallowest(folder):
             found |= dict.fromkeys(left, f"{folder}/**")
-    return found
+    wide = sorted({pattern for pattern in found.values() if pattern.endswith("/**")}, key=len)
+    return {place: next((w for w in wide if pattern.startswith(w[:-2])), pattern) for place, pattern in found.items()}
 
 
 def _depth(folder: str) -> int:

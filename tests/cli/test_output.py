@@ -44,6 +44,7 @@ examples:
 """
 SAYS = {
     *("hook", "demo", "run", "exec", "init", "hub", "stop", "resume", "channel test", "policy trust"),
+    *("policy allow", "policy suggest"),
     *("requests approve", "requests reject", "requests edit", "requests respond"),
     "catalog new",
     *("audit purge", "audit accept-loss"),

@@ -66,7 +66,7 @@ def test_no_directory_that_is_too_wide(folder: str) -> None:
 def test_sub_commands_hosts_and_packages_are_joined() -> None:
     service = suggested(*(asked([c] * TIMES) for c in ("gh pr view 1", "gh pr list --limit 3", "gh issue list")))
     assert whens(service)["service-reads"]["subcommand"] == ["issue list", "pr list", "pr view"]
-    assert whens(service)["service-reads"]["flags"] == {"only": ["limit"]}
+    assert whens(service)["service-reads"]["flags"] == {"only": ["settings"]}, "as the catalog calls --limit"
     hosts = suggested(*(asked([f"curl -s https://{name}.example.org/x"] * TIMES) for name in ("a", "b")))
     assert whens(hosts)["network"]["hosts"] == {"any_in": ["a.example.org", "b.example.org"]}
     packages = suggested(*(asked([f"pip install {name}"] * TIMES) for name in ("x", "y")), asked(["pip install z"]))

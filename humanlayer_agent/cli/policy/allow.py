@@ -31,7 +31,7 @@ from humanlayer_agent.policy_tools.diff import Diff, over_tests
 from humanlayer_agent.policy_tools.diff.acceptance import Accepted
 from humanlayer_agent.policy_tools.exception_drafts import Draft, add_tests, draft
 from humanlayer_agent.policy_tools.replay import Engine
-from humanlayer_agent.policy_tools.replay.formats import audit_export
+from humanlayer_agent.policy_tools.replay.formats import FORMATS
 from humanlayer_agent.policy_tools.replay.steps import Item
 from humanlayer_agent.policy_tools.yaml_additions import added
 from humanlayer_agent.processes.identity import os_user
@@ -274,7 +274,8 @@ def log_items(store: str | None = None) -> list[Item]:
         if store is not None:
             raise
         return []
-    return list(audit_export.read(rows, "the log"))
+    reader = next((each for each in FORMATS if each.recognises([row for _, row in rows[:1]], False)), None)
+    return list(reader.read(rows, "the log")) if reader is not None else []
 
 
 def engine_of(directors: Callable[[Path], Sequence[Director]]) -> Engine:

@@ -91,9 +91,9 @@ def run_suggest(
     finally:
         draft.unlink(missing_ok=True)
     print("\n".join(proof))
-    exceptions, allows = (sum(bool(part.rule) is so for part in found.draft.parts) for so in (True, False))
-    denials = len(found.denials)
-    print(f"{output}: {counted(exceptions, 'exception')}, {counted(allows, 'allow')}, {counted(denials, 'denial')}")
+    own = [rule.decision for rule in new.rules if not rule.inherited]
+    counts = len(new.all_exceptions()), own.count("allow"), own.count("deny")
+    print(f"{output}: " + ", ".join(map(counted, counts, ("exception", "allow", "denial"))))
     print("read it, and put what you want into your policy: nothing is in force by itself")
     return 0
 
@@ -166,8 +166,10 @@ def _written(policy: Policy, base: str, path: Path, found: Suggestion) -> tuple[
     made = loader.load(path, tested=False)
     add_tests(made, found.draft, numbered, rules)
     add_tests(made, denied, [], denials)
-    exceptions = [{**each, "reason": reason} for each in numbered]
-    text = added(begin, name, {"rules": [*rules, *denials], "exceptions": exceptions})
+    # What no example shows is not suggested.
+    shown = [each for each in (*rules, *denials) if "match" in each["tests"]]
+    exceptions = [{**each, "reason": reason} for each in numbered if "match" in each["tests"]]
+    text = added(begin, name, {"rules": shown, "exceptions": exceptions})
     path.write_text(text, encoding="utf-8")
     return text, loader.load(path)
 

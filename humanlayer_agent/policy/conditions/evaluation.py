@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Profile
-from humanlayer_agent.policy.conditions import containment, own_programs, variable_uses
+from humanlayer_agent.policy.conditions import containment, private_programs, variable_uses
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.dataflow import Source, Tracing
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
@@ -203,7 +203,7 @@ class Rules:
         # A rule without an effect clause allows the command itself, so of its effects only that it runs.
         allowing = [hit.rule.rule for hit in own if hit.rule is not None and hit.verdict is Verdict.ALLOW]
         runs = bool(allowing)
-        unread = own_programs.own(command) if any(own_programs.vouches(rule) for rule in allowing) else None
+        unread = private_programs.own(command) if any(private_programs.vouches(rule) for rule in allowing) else None
         effects = []
         for effect in command.effects:
             hits = self._hits(self.concerning(command.program, effect.kind), command, effect, situation, excused)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from humanlayer_agent.confine.confinement import Profile
-from humanlayer_agent.policy.conditions import own_programs, variable_uses
+from humanlayer_agent.policy.conditions import private_programs, variable_uses
 from humanlayer_agent.policy.conditions.compiler import Clause, Compiler, Situation, all_of, names_of
 from humanlayer_agent.policy.conditions.dataflow import about_effects, traces
 from humanlayer_agent.policy.conditions.kleene import NO, YES
@@ -117,8 +117,10 @@ def compiled(
     """
     allows = rule.decision == "allow"
     clauses = tuple(compiler.clauses(rule.when, excuses=allows))
-    if own_programs.vouches(rule):
-        clauses = tuple((name, own_programs.clause(rule, compiler) if name == "unread" else c) for name, c in clauses)
+    if private_programs.vouches(rule):
+        clauses = tuple(
+            (name, private_programs.clause(rule, compiler) if name == "unread" else c) for name, c in clauses
+        )
     return CompiledRule(
         rule,
         layer,

@@ -1,4 +1,4 @@
-"""What excuses from which rule: exceptions in policies, and allows of programs of one's own.
+"""Excuses from rules: the exceptions in policies, and allows of programs of one's own.
 
 Whoever owns a rule may excuse from it: the exceptions in a file, to its rules and to those that it extends, count.
 Nobody below the machine's policy excuses from what that says. A project's policy that the user has trusted is the
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from humanlayer_agent.policy.conditions import own_programs
+from humanlayer_agent.policy.conditions import private_programs
 from humanlayer_agent.policy.conditions.compiler import Clause, Compiler, Situation
 from humanlayer_agent.policy.conditions.kleene import NO, YES
 from humanlayer_agent.policy.conditions.rule_matcher import CompiledRule, Excuse
@@ -56,7 +56,7 @@ def compiled(layers: Sequence[Layer], layer: Layer, rule: Rule, now: str, compil
 
 def with_own_programs(layers: Sequence[Layer], rules: Sequence[tuple[Layer, CompiledRule]]) -> list[CompiledRule]:
     """The rules in which an allow of a program of one's own excuses from what is asked because nobody knows it."""
-    vouching = [(layer, rule) for layer, rule in rules if own_programs.vouches(rule.rule)]
+    vouching = [(layer, rule) for layer, rule in rules if private_programs.vouches(rule.rule)]
     found = []
     for layer, rule in rules:
         more = [
@@ -72,12 +72,14 @@ def _vouched(allow: CompiledRule, when: Clause) -> Clause:
     """Whether a rule would not be about this if it were known what the program does, and `allow` allows the program."""
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
-        own = own_programs.own(command)
+        own = private_programs.own(command)
         if own is None or (effect is not None and effect is not own):
             return NO
         if allow.judge(command, None, situation) != YES or allow.verdict_in(situation) is not Verdict.ALLOW:
             return NO
-        known = own_programs.known(command)
-        return YES if when(known, own_programs.known_effect(own) if effect is own else None, situation) == NO else NO
+        known = private_programs.known(command)
+        return (
+            YES if when(known, private_programs.known_effect(own) if effect is own else None, situation) == NO else NO
+        )
 
     return judge

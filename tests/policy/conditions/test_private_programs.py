@@ -68,9 +68,9 @@ def program(folder: Path, name: str = "frob") -> Path:
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A folder that does not lie among those for temporary files, as far as the rule knows."""
-    from humanlayer_agent.policy.conditions import own_programs
+    from humanlayer_agent.policy.conditions import private_programs
 
-    monkeypatch.setattr(own_programs, "_TEMPORARY", ())
+    monkeypatch.setattr(private_programs, "_TEMPORARY", ())
     program(tmp_path / "usr/bin")
     return tmp_path / "usr/bin"
 
