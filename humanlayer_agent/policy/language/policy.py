@@ -376,9 +376,9 @@ class Grantable(Written):
     scopes: tuple[Literal["action", "operand", "directory", "any"], ...] = ("action", "operand", "directory", "any")
     """For this exact command, for this path, host or name, for all below a directory, for any of them."""
     max_age: Annotated[int, Form(before=milliseconds)] = 28_800_000
-    """At most for so long: `30m`, `8h`, `2d`."""
+    """At most for so long: `30m`, `2h`; never for more than 8 hours."""
     max_uses: Annotated[int, Form(ge=1, le=10_000)] = 50
-    """At most for so many commands."""
+    """At most for so many commands; never for more than 50."""
 
     @staticmethod
     def long_form(value: Any) -> Any:
