@@ -390,6 +390,11 @@ def serves(command: SimpleCommand) -> bool:
     return bool(unknown) or any(e.kind == "listen" or e.unread for e in command.effects)
 
 
+def may_listen(command: SimpleCommand) -> bool:
+    """Or is it the project's own code, which is not read?"""
+    return serves(command) or any(e.kind == "execute" and e.role == "project" for e in command.effects)
+
+
 def host_named(effect: Effect, program: Program, asked_for: bool = False) -> str:
     """The host and the port that an effect reaches; "" where they are not known. A port of this machine must be named,
     and nothing in the action may listen there (unless its first line is what asks for it).
@@ -404,7 +409,7 @@ def host_named(effect: Effect, program: Program, asked_for: bool = False) -> str
             return ""
     if not re.fullmatch(r"[\w.-]+", host):
         return ""
-    if is_loopback(host) and (not port or (not asked_for and any(map(serves, program.commands)))):
+    if is_loopback(host) and (not port or (not asked_for and any(map(may_listen, program.commands)))):
         return ""
     return f"{host}:{port}" if port else host
 
@@ -423,7 +428,7 @@ def narrowed(walls: Walls, effect: Effect | None, program: Program) -> Walls:
     if walls.network != "forwarded" or effect is None or effect.kind not in ("network", "listen"):
         return walls
     host = (effect.operand or "").rpartition(":")[0] if effect.role == "redirect" else effect.operand or ""
-    if effect.kind == "listen" or (is_loopback(host) and any(map(serves, program.commands))):
+    if effect.kind == "listen" or (is_loopback(host) and any(map(may_listen, program.commands))):
         return walls._replace(network="none", hosts=frozenset())
     name = host_named(effect, program)
     return walls._replace(hosts=frozenset([name])) if name else walls

@@ -423,7 +423,7 @@ def _narrowed(profile: Profile, effect: Effect | None, commands: Sequence[Simple
     """What a rule opens that asks about one effect: of the network the host that it asks about, where that is known."""
     if profile.network != "forwarded" or effect is None or effect.kind not in ("network", "listen"):
         return profile
-    if effect.kind == "listen" or (_is_loopback(effect) and any(map(_serves, commands))):
+    if effect.kind == "listen" or (_is_loopback(effect) and any(map(_may_listen, commands))):
         return replace(profile, network="none", hosts=())
     entry = _named(effect, commands)
     return profile if entry is None else replace(profile, hosts=(entry,))
@@ -434,7 +434,7 @@ def _named(effect: Effect, commands: Sequence[SimpleCommand]) -> str | None:
     if effect.kind != "network" or not effect.resolved or effect.role not in _BY_NAME or effect.operand is None:
         return None
     loopback = _is_loopback(effect)
-    if loopback and any(map(_serves, commands)):
+    if loopback and any(map(_may_listen, commands)):
         return None
     try:
         if effect.role == "redirect":
@@ -452,8 +452,15 @@ def _is_loopback(effect: Effect) -> bool:
     return is_here(host)
 
 
+def _may_listen(command: SimpleCommand) -> bool:
+    """Tell whether a command may be a server, which is to stand where the forwarder would: so may the project's own
+    code, which is not read (`npm start & curl localhost:3000`).
+    """
+    return _serves(command) or any(e.kind == "execute" and e.role == "project" for e in command.effects)
+
+
 def _serves(command: SimpleCommand) -> bool:
-    """Tell whether a command may be a server, which would stand where the forwarder does: nobody knows all of it."""
+    """Tell whether a command may use what is opened for another one: it listens, or nobody knows all of it."""
     if any(effect.kind == "listen" or effect.unread for effect in command.effects):
         return True
     return any(effect.kind == "execute" and not effect.resolved for effect in command.effects)

@@ -626,6 +626,8 @@ def forwarded(folder: Path, command: str, approved: str = "online") -> PolicyDec
         ("curl localhost:3000", "allow", ["localhost:3000"]),
         ("curl localhost", "allow", []),  # at which port is not known
         ("curl localhost:3000; ./a.out", "allow", []),  # the binary would have it
+        ("npm start & curl localhost:3000", "allow", []),  # the project's own server is meant
+        ("npm test; curl https://ours.example", "allow", ["ours.example:443"]),
         ("curl https://ours.example; ./a.out", "allow", []),
         ("curl https://ours.example | ./a.out", "allow", []),
         ("curl https://ours.example; frobnicate", "allow", []),
