@@ -62,7 +62,7 @@ def test_what_the_log_lacks_is_counted_apart(log: Path, capsys: Capture) -> None
     said = " ".join(capsys.readouterr().out.split())
     assert "5 asks of them the log's fault" in said
     assert "--checkout DIR reads them; without them 45.45 asks per 100 commands" in said
-    assert "qqgrob" not in said  # one example of each kind
+    assert "qqgrob" not in said.partition("µs slowest")[0]  # one example of each kind; any may be among the slowest
     assert main(["policy", "replay", "default", str(log), "--top", "20"]) == 0
     assert "qqgrob" in capsys.readouterr().out
 
