@@ -399,7 +399,7 @@ def allowed_hosts(judged: Sequence["Judged"]) -> Profile | None:
     A rule that confines what it allows says by that what it opens.
     """
     commands = [each.command for each in judged]
-    if not all(command.known for command in commands) or any(map(_serves, commands)):
+    if not is_known(judged):
         return None
     found = [
         entry
@@ -410,6 +410,12 @@ def allowed_hosts(judged: Sequence["Judged"]) -> Profile | None:
     ]
     hosts = tuple(dict.fromkeys(found))
     return Profile(_ALLOWED, network="forwarded", hosts=hosts) if hosts else None
+
+
+def is_known(judged: Sequence["Judged"]) -> bool:
+    """Tell whether nothing in an action is unknown that would reach what is opened for another command of it."""
+    commands = [each.command for each in judged]
+    return all(command.known for command in commands) and not any(map(_serves, commands))
 
 
 def _needed(command: SimpleCommand) -> list[Profile]:

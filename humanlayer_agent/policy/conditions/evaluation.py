@@ -131,7 +131,7 @@ class Rules:
             if all(each in held for each in wanted):
                 situation.confinement = Confinement(tuple(wanted or [default]))
                 judged = self._with_hosts(program, situation, situation.confinement, judged)
-                if _allowed(judged) and any(each.excused for each in judged):
+                if any(each.excused for each in judged):
                     return self._judge_excused(program, situation, judged, confine)
                 situation.approved = containment.widened(
                     situation.confinement, judged, situation.links.view, situation.catalog
@@ -161,22 +161,23 @@ class Rules:
         self, program: Program, situation: Situation, judged: list[Judged], confine: Profile
     ) -> list[Judged]:
         """What exceptions excuse runs as if a human had approved it: in what the rules say by `approved`, with what
-        they ask about open, or unconfined. Everything has to be allowed then too, for what one command can reach, the
-        others can. Where it is not, nothing is excused.
+        they ask about open, or unconfined. Everything has to be known, and allowed then too, for what one command can
+        reach, the others can. Where it is not, nothing is excused: a human is told of all that would be opened.
         """
         held = situation.confinement
         assert held is not None
         asked = [Judged(each.command, each.excused, each.effects) for each in judged]
         opened = containment.widened(held, asked, situation.links.view, situation.catalog)
-        if opened == held:
+        if opened == held and _allowed(judged):
             situation.approved = held
             return judged
-        situation.confinement = situation.approved = opened
-        situation.tracing = Tracing()
-        again = self._judge(program, situation)
-        wanted = {each for command in again for each in _confined(command)}
-        if _allowed(again) and wanted <= set(opened.profiles if opened is not None else ()):
-            return again
+        if containment.is_known(judged) and _allowed(judged):
+            situation.confinement = situation.approved = opened
+            situation.tracing = Tracing()
+            again = self._judge(program, situation)
+            wanted = {each for command in again for each in _confined(command)}
+            if _allowed(again) and wanted <= set(opened.profiles if opened is not None else ()):
+                return again
         situation.excusing = False
         return self._judge_confined(program, situation, confine)
 

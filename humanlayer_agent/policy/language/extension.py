@@ -14,6 +14,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -363,16 +364,23 @@ def _shipped_rules(
     """The rules of that name in the policies that ship, which a layer above may have in force: of those, it is enough
     that one can be excused.
     """
-    found: list[dict[str, Any]] = []
-    for name in shipped_names():
-        ships = _Reader(None).unit(Path(shipped(name) or ""), f"{BUILTIN}{name}", ())
-        found += _rules(ships, {id(each): 0 for each in ships.units()}, [], [])
+    found = _all_shipped()
     named = [each for each in found if each["id"] == exception.rule]
     if not named:
         near = did_you_mean(exception.rule, [each["id"] for each in (*rules, *found)], "")
         message = f"neither this file, nor what it extends, nor what ships has a rule {exception.rule}"
         raise unit.document.error(("exceptions", n, "rule"), f"{message}; {near}" if near else message)
     return [each for each in named if not not_excused(each)] or named
+
+
+@cache
+def _all_shipped() -> list[dict[str, Any]]:
+    """The rules of every policy that ships."""
+    found: list[dict[str, Any]] = []
+    for name in shipped_names():
+        ships = _Reader(None).unit(Path(shipped(name) or ""), f"{BUILTIN}{name}", ())
+        found += _rules(ships, {id(each): 0 for each in ships.units()}, [], [])
+    return found
 
 
 _LISTS = {

@@ -94,7 +94,7 @@ class PolicyFile(_Strict):
     """What a [confined](#confinements) command can reach, by name."""
     rules: tuple[WrittenRule, ...] = ()
     """The [rules](#rules)."""
-    exceptions: tuple[WrittenException, ...] = ()
+    exceptions: Annotated[tuple[WrittenException, ...], Field(max_length=500)] = ()
     """[Exceptions](#exceptions) to rules of this file, of what it extends, or of what ships."""
 
     @model_validator(mode="after")
