@@ -360,7 +360,7 @@ def put(engine: "Engine", target: Value, name: str, value: Value) -> None:
 
 
 def remove(engine: "Engine", target: Value, name: str | None) -> None:
-    """`del target.name`; None: a name that is not known. A class has what it inherits then, which does something else."""
+    """`del target.name`; None: a name that is not known. A class then has what it inherits, which does other things."""
     for atom in target:
         if isinstance(atom, Class) and (name is None or name in atom.definite):
             engine.doubt(f"{name or 'something'} is removed from the class {atom.name}")
