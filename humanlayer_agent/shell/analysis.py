@@ -120,6 +120,8 @@ class Interpreter:
     beside: tuple[str, ...] | None = ()
     """The names of files that are written at the same time, by later parts of a pipeline; None where these may do
     more."""
+    lists = 0
+    """How often the disk was asked which names wildcards stand for."""
     aborted: State | None = None
     """Where an error may have ended the current line: bash goes on with the next one."""
 

@@ -25,10 +25,14 @@ if TYPE_CHECKING:
 
 MAX_LISTED = 100
 """Most names that become words, each by itself."""
+_MOST_LISTS = 20
+"""Most lists in one analysis: each looks at a folder, three times until the command starts."""
+_COST = 1_000
+"""What a name costs that becomes a word, in code points, besides its own."""
 _AT_ONCE = frozenset({"condition", "substitution", "string"})
 """Constructs whose commands run once, where they stand."""
-_AS_WRITTEN = frozenset({"bash", "eval", "timeout", "nohup", "nice", "time"})
-"""Wrappers that have bash read a text, and change no file themselves."""
+_SAME_SHELL = frozenset({"eval"})
+"""Wrappers whose text this shell reads. Another one may be told to list other names (`bash -O dotglob -c`)."""
 _MAKE_NO_LINKS = frozenset(str.split("touch mkdir tee rm rmdir"))
 """Programs that change what they are told, and make no link."""
 _CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
@@ -61,7 +65,7 @@ def _is_told(walk: "Interpreter", state: State, context: Context) -> bool:
     """Tell whether the shell would list names now, and as it always does."""
     if not isinstance(walk.reader, DiskLooks) or walk.fails_on_globs or state.havoc or walk.beside is None:
         return False
-    if not _AT_ONCE.issuperset(context.inside) or not _AS_WRITTEN.issuperset(context.via):
+    if not _AT_ONCE.issuperset(context.inside) or not _SAME_SHELL.issuperset(context.via):
         return False
     others = ("GLOBIGNORE", "GLOBSORT", "BASHOPTS", "SHELLOPTS", "POSIXLY_CORRECT")
     return all(state.untouched(name) and name not in state.environ for name in others)
@@ -73,6 +77,9 @@ def _listing(walk: "Interpreter", field: Field, state: State) -> Listing | None:
     here = "/" if glob.startswith("/") else state.cwd[0] if state.cwd is not None and len(state.cwd) == 1 else ""
     if not here or not field.exact or not isinstance(reader, DiskLooks):
         return None
+    if walk.lists >= _MOST_LISTS:
+        return None
+    walk.lists += 1
     found = reader.listing(here, glob[1:] if glob.startswith("/") else glob)
     if found is None or any(found.may_match(name) for name in walk.beside or ()):
         return None
@@ -95,8 +102,10 @@ def _words(walk: "Interpreter", field: Field, found: Listing, state: State, most
     if not 0 < len(texts) <= most or (len(texts) > 1 and not _is_in_c_order(state)):
         # Where an option would stand is not known; nor, of names that are no options, which comes first.
         return [field if option else replace(field, no_option=True, listed=texts if len(texts) <= MAX_LISTED else ())]
-    if not state.work.spend(sum(map(len, texts))):
+    cost = sum(_COST + len(text) for text in texts)
+    if state.work.left < 2 * cost:
         return [field]
+    state.work.spend(cost)
     whole = field.glob if takes_all(field.glob or "") else None
     word = Field(field.word, field.start, field.end)
     return [

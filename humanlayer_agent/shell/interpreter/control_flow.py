@@ -72,7 +72,7 @@ def pipeline(walk: "Interpreter", node: Pipeline, state: State, context: Context
     for n, part in enumerate(node.parts):
         before = len(walk.program.commands)
         bounds.append(before)
-        made = wildcard_names.made_beside(node.parts[n + 1 :])
+        made = None if walk.functions_defined else wildcard_names.made_beside(node.parts[n + 1 :])
         walk.beside = None if beside is None or made is None else (*beside, *made)
         walk.subshell(part, state, context.fed(stdin))
         walk.beside = beside

@@ -130,6 +130,16 @@ def _changed(walk: "Interpreter", path: str) -> bool:
     )
 
 
+def given_texts(run: Run) -> list[str]:
+    """Return all texts that a command may be given on its standard input, where that is a file which can be read, or
+    was written before; none where that is not known.
+    """
+    path = run.context.stdin.file
+    if not path.startswith("/") or not _REPEATED.isdisjoint(run.command.inside) or _changed(run.walk, plain_path(path)):
+        return []
+    return list(run.walk.scripts.look(plain_path(path)).texts or ())
+
+
 def _edited(run: Run, fields: list[Field]) -> None:
     """`sed -i s/old/new/ file`, where `file` can be read and `old` is plain text."""
     words = positional(fields)

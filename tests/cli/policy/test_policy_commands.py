@@ -303,7 +303,7 @@ def test_a_run_that_only_observes_runs_everything_and_says_so(project: Path, mon
     monkeypatch.chdir(project)
     supervision = {"observe": True, "project": project}
     environment = SupervisedLocalEnvironment(None, None, supervision=supervision, timeout=600)
-    output = environment.execute({"command": "ls -d /var/lib"})
+    output = environment.execute({"command": "ls -dR /var/lib"})
     assert (output["returncode"], output["output"]) == (0, "/var/lib\n")
     (record,) = environment.supervisor.records
     assert (record.verdict, record.executed, record.rule) == ("ask", True, "list-outside-project")

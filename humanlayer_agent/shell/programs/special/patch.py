@@ -31,8 +31,20 @@ def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     if operands:
         run.path("write", operands[0], origin="patch operand 1")
         return
-    text = None if "input" in run.command.flags else run.context.stdin.text
-    note_targets(run, text, _strip(arguments))
+    texts = [] if "input" in run.command.flags else _given(run)
+    note_targets(run, "\n".join(texts) if texts else None, _strip(arguments))
+
+
+def _given(run: Run) -> list[str]:
+    """The differences that it may be given, each noted as what it is: a text in a file, or on its standard input."""
+    if run.context.stdin.text is not None:
+        return [run.context.stdin.text]
+    from humanlayer_agent.shell.script_files import file_texts
+
+    texts = file_texts.given_texts(run)
+    for text in texts:
+        run.walk.scripts.written.patch(text, run.command)
+    return texts
 
 
 def apply(run: Run, spec: Spec, fields: list[Field]) -> None:

@@ -191,6 +191,25 @@ def test_patch_reads_the_names_in_a_heredoc() -> None:
     assert effects(f"patch -p0 <<'EOF'\n{DIFF}EOF\n") == {"write a/src/x.py", "write b/src/x.py"}
 
 
+WRITTEN = f"cat > x.diff <<'EOF'\n{DIFF}EOF\n"
+
+
+def test_patch_reads_the_names_in_a_file_that_was_written_before() -> None:
+    assert effects(f"{WRITTEN}patch -p1 < x.diff") == {"write x.diff", "write src/x.py", "read x.diff"}
+    assert resolved(f"{WRITTEN}patch -p1 < x.diff")
+
+
+@pytest.mark.parametrize(
+    "meanwhile", ["cp y.diff x.diff", "mv y.diff x.diff", "grep + y.diff >> x.diff", "rm -r x; tee x.diff < y"]
+)
+def test_patch_knows_nothing_of_a_file_that_may_have_changed_since(meanwhile: str) -> None:
+    assert "write ." in effects(f"{WRITTEN}{meanwhile}\npatch -p1 < x.diff")
+
+
+def test_patch_in_a_loop_may_be_given_what_a_later_round_writes() -> None:
+    assert "write ." in effects(f"{WRITTEN}for i in 1 2; do patch -p1 < x.diff; echo '+++ /etc/x' > x.diff; done")
+
+
 def test_patch_from_elsewhere_may_change_anything_below() -> None:
     for command in ("patch -p1 < x.diff", "git apply x.diff", f"patch -p1 <<'EOF'\n*** a\n--- b\n{DIFF}EOF\n"):
         assert "write ." in effects(command)

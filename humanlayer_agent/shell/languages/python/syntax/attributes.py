@@ -359,6 +359,13 @@ def put(engine: "Engine", target: Value, name: str, value: Value) -> None:
         _put(engine, atom, name, value)
 
 
+def remove(engine: "Engine", target: Value, name: str | None) -> None:
+    """`del target.name`; None: a name that is not known. A class then has what it inherits, which does other things."""
+    for atom in target:
+        if isinstance(atom, Class) and (name is None or name in atom.definite):
+            engine.doubt(f"{name or 'something'} is removed from the class {atom.name}")
+
+
 def _put(engine: "Engine", atom: Atom, name: str, value: Value) -> None:
     if isinstance(atom, Instance | Super):
         engine.store(atom.cls, name, value)

@@ -55,6 +55,9 @@ def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:  # noq
     if isinstance(atom, Lib) or name == "__class__":
         found = attributes.get(engine, frozenset({atom}), name)
         return calls.call(engine, found, args, name)
+    if name == "__delattr__":
+        attributes.remove(engine, (args.at(0) or EMPTY) | {atom}, None)
+        return PLAIN
     if name == "__init__" and isinstance(atom, File | Thing):
         return calls.call(engine, attributes.class_of(atom), args, name)
     if isinstance(atom, Container):

@@ -166,7 +166,7 @@ def _return(engine: "Engine", node: ast.Return) -> None:
 def _delete(engine: "Engine", node: ast.Delete) -> None:
     for target in node.targets:
         if isinstance(target, ast.Attribute):
-            expressions.value(engine, target.value)
+            attributes.remove(engine, expressions.value(engine, target.value), target.attr)
         elif isinstance(target, ast.Subscript):
             holder = expressions.value(engine, target.value)
             index = expressions.value(engine, target.slice)

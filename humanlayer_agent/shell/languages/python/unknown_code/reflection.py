@@ -100,6 +100,8 @@ def _hasattr(engine: "Engine", args: Args) -> Value:
 
 
 def _delattr(engine: "Engine", args: Args) -> Value:
+    for name in args.at(1) or EMPTY:
+        attributes.remove(engine, args.at(0) or EMPTY, name if isinstance(name, str) else None)
     return NONE
 
 
