@@ -35,6 +35,7 @@ PROGRAM = '''
 import gc
 gc.disable()  # it ends soon: looking through what it imports takes a seventh of its start
 import json, os, sys, time
+from dataclasses import replace
 from humanlayer_agent.channels.terminal import TerminalAsker
 from humanlayer_agent.errors import HumanlayerError
 from tests.channels.asking import build_grantable, build_request
@@ -43,6 +44,8 @@ options = json.loads(sys.argv[1])
 request = build_request(*options.get("command", []), **options.get("action", {}))
 if "earlier" in options:
     request = build_grantable(*options.get("command", []), earlier=options["earlier"])
+if "to_type" in options:
+    request = replace(build_grantable(), to_type=options["to_type"])
 cancel = options.get("cancel", "")
 now_ns = time.time_ns
 time.time_ns = lambda: now_ns() + 10**12 * os.path.exists(options.get("late", ""))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from humanlayer_agent.approvals.attention import is_typed
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
 from humanlayer_agent.channels.batches import alike_to, differences
@@ -320,6 +321,7 @@ def _prompted(question: _Question, draft: str, notice: str) -> Decision | OpenEd
             command=question.request.action.content if "edit" in question.request.answers else "",
             draft=draft,
             notice=notice,
+            to_type=question.request.to_type,
             unconfined=_unconfined(question.request),
             foresee=lambda: _foreseen(question.request, question.view),
             alike=lambda: max(len(_alike(question.request)) - 1, 0),
@@ -448,8 +450,10 @@ def _plain_question(question: _Question, notice: str = "") -> Decision | None:
     fd, over = question.fd, question.over
     tty.write(fd, as_text(question.view, min(_columns(fd) - 1, 100)) + "\n\n" + (f"{notice}\n\n" if notice else ""))
     yes = "approve the plan" if question.view.plan else "run it once"
-    once = f"yes to {yes}, " if "approve" in question.request.answers else ""
-    more = f"{_MORE} to allow more than once, " if question.view.offers else ""
+    typed = question.request.to_type
+    word_of_it = f" {one_line(typed)}" if typed else ""
+    once = f"yes{word_of_it} to {yes}, " if "approve" in question.request.answers else ""
+    more = f"{_MORE} to allow more than once, " if question.view.offers and not typed else ""
     try:
         while not over():
             said = _line_after(
@@ -458,7 +462,11 @@ def _plain_question(question: _Question, notice: str = "") -> Decision | None:
             )
             word, _, comment = said.partition(" ")
             kind = _WORDS.get(word)
-            if said == _MORE and (chosen := _plain_scope(question)) is not None:
+            if kind == "approve" and typed:
+                if is_typed(typed, comment):
+                    return Decision("approve", comment)
+                continue
+            if said == _MORE and not typed and (chosen := _plain_scope(question)) is not None:
                 return chosen
             if kind not in question.request.answers:
                 continue

@@ -24,6 +24,7 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import Style as Styles
 
+from humanlayer_agent.approvals.attention import is_typed
 from humanlayer_agent.channels.offers import Foresight
 from humanlayer_agent.channels.plain_text import MIN_WIDTH, Row, batch_rows, editing_rows, offer_rows, rows
 from humanlayer_agent.channels.presentation import Presentation
@@ -155,6 +156,7 @@ TICK = 0.1
 REPAINT = 1.0
 """Seconds after which everything is drawn anew, in case another program wrote on the screen."""
 
+_ALONE = "the last answers came quickly: this one is approved once, by y, and typed"
 _IGNORED = "ignored: keys came too early or all at once"
 FORWARD = (" ", "v", "f", "j", "pagedown", "down")
 BACK = ("b", "k", "pageup", "up")
@@ -213,6 +215,7 @@ class Prompt:
         command: what can be edited, exactly; "" where nothing can.
         draft: what the human has made of it in their editor, or before it.
         notice: is shown at first.
+        to_type: what has to be typed to approve it, because the last answers came too quickly; "" where nothing has.
         unconfined: what asks for the same, but unconfined; "" where it would run so anyway.
         foresee: gives what each of the view's offers would have meant before; None where that is not known.
         alike: how many requests that are like this one wait to be asked here.
@@ -232,6 +235,7 @@ class Prompt:
         command: str = "",
         draft: str = "",
         notice: str = "",
+        to_type: str = "",
         unconfined: str = "",
         foresee: Callable[[], Sequence[Foresight | None]] = lambda: (),
         alike: Callable[[], int] = lambda: 0,
@@ -245,6 +249,7 @@ class Prompt:
         now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._view = view
+        self._to_type = to_type
         self._unconfined = unconfined
         self._worded = "" if not view.can or "approve" in view.can else "it is answered in words: n"
         self._foresee = foresee
@@ -273,6 +278,7 @@ class Prompt:
         self._together: tuple[str, ...] = ()  # the other requests that it shows
         self._others = 0
         self._responds = False  # what is written is an answer for the agent, and not the reason of a no
+        self._types = False  # what is written is what this is about: who was too quick approves by that
         self._reason = Buffer(multiline=False, on_text_changed=_keep_visible)
         self._reason_window = Window(BufferControl(self._reason), height=1)
         self._editor = CommandEditor(
@@ -370,7 +376,7 @@ class Prompt:
     def _switch(self, mode: Mode) -> None:
         self._mode = mode
         self._notice = ""
-        self._responds = False
+        self._responds = self._types = False
         self._reason.reset()
         windows = {"reason": self._reason_window, "edit": self._editor.window}
         self._app.layout.focus(windows.get(mode, self._body_window))
@@ -401,7 +407,7 @@ class Prompt:
             why = f"it can't be remembered: {self._view.no_offer}"
             self._note(why if self._view.no_offer else "there is nothing to choose: y approves all of it")
             return
-        if why_not := self._not_yet():
+        if why_not := self._not_yet() or (_ALONE if self._to_type else ""):
             self._note(why_not)
             return
         views = self._view.offers
@@ -413,6 +419,9 @@ class Prompt:
     def _list(self) -> None:
         """Shows this request and those that are like it and wait, all of them whole."""
         found = self._batch()
+        if self._to_type:
+            self._note(_ALONE)
+            return
         if not found:
             self._note("nothing that is like it waits any more")
             return
@@ -430,6 +439,31 @@ class Prompt:
         else:
             self._after_silence(Decision("approve", scope=self._view.offers[number - 1].name))
 
+    def _asked_for(self) -> str:
+        """What stands before the line that the human writes."""
+        return " Type it: " if self._types else " Tell it: " if self._responds else " Why not? "
+
+    def _approve(self) -> None:
+        """Approves it once, or has what it is about typed first where the last answers came too quickly."""
+        if why_not := self._worded or self._not_yet():
+            self._note(why_not)
+        elif self._to_type:
+            self._switch("reason")
+            self._types = True
+        else:
+            self._after_silence(Decision("approve"))
+
+    def _written(self) -> None:
+        """Takes the line that the human wrote for what it was asked as; where it is not enough, nothing happens."""
+        words = self._reason.text
+        if self._types:
+            if is_typed(self._to_type, words):
+                self._finish(Decision("approve", words))
+        elif not self._responds:
+            self._finish(Decision("reject", words))
+        elif words.strip():
+            self._finish(Decision("respond", words))
+
     def _back(self, notice: str = "") -> None:
         self._switch("ask")
         self._start_over(notice)
@@ -440,7 +474,8 @@ class Prompt:
         writing = Condition(lambda: self._mode == "reason")
         editing = Condition(lambda: self._mode == "edit")
         why = Window(
-            FormattedTextControl(lambda: [("class:strong", " Tell it: " if self._responds else " Why not? ")]), width=10
+            FormattedTextControl(lambda: [("class:strong", self._asked_for())]),
+            width=10,
         )
         reason = ConditionalContainer(VSplit([why, self._reason_window], height=1), filter=writing)
         notice = ConditionalContainer(text_window(lambda: [("class:notice", f" {self._notice}")], 1), filter=~writing)
@@ -489,10 +524,7 @@ class Prompt:
 
         @keys.add("y", filter=asking)
         def _(event: KeyPressEvent) -> None:
-            if why_not := self._worded or self._not_yet():
-                self._note(why_not)
-            else:
-                self._after_silence(Decision("approve"))
+            self._approve()
 
         @keys.add("n", filter=asking)
         def _(event: KeyPressEvent) -> None:
@@ -537,16 +569,14 @@ class Prompt:
         def _(event: KeyPressEvent) -> None:
             if self._guard.batch_size > 1:
                 self._reason.insert_text(" ")  # the newline of a paste
-            elif not self._responds:
-                self._finish(Decision("reject", self._reason.text))
-            elif self._reason.text.strip():
-                self._finish(Decision("respond", self._reason.text))
+            else:
+                self._written()
 
         @keys.add("tab", filter=writing, eager=True)
         def _(event: KeyPressEvent) -> None:
             if self._guard.batch_size > 1:
                 self._reason.insert_text(" ")  # of a paste
-            else:
+            elif not self._types:
                 self._responds = not self._responds
 
         @keys.add(Keys.BracketedPaste, filter=writing, eager=True)
@@ -665,6 +695,9 @@ class Prompt:
         return f"──{left}{'─' * fill}{right}──" if fill >= 0 else f"─{right}".ljust(columns, "─")
 
     def _choices(self, paging: bool) -> list[StyleAndTextTuples]:
+        if self._types:
+            wanted = f" You approved the last ones quickly. Type what this is about: {one_line(self._to_type)}"
+            return [[("class:strong", wanted)], key_label("Enter", "run once"), key_label("Esc", "back")]
         if self._mode == "reason":
             enter, tab = ("answer", "reject instead") if self._responds else ("reject", "answer the agent instead")
             return [key_label("Enter", enter), key_label("Tab", tab), key_label("Esc", "back")]

@@ -148,3 +148,17 @@ def test_plain_lines_say_why_there_are_none(open_screen):
 
 def test_the_request_that_tests_ask_with_has_three_scopes():
     assert len(build_grantable().decision.asks) == 1
+
+
+def test_who_was_too_quick_types_what_it_is_about(open_screen):
+    screen = open_screen(to_type="get.example.com")
+    screen.armed("y run once")
+    screen.send("a")
+    screen.shows("approved once, by y, and typed")
+    screen.armed("y run once")
+    screen.send("y")
+    screen.shows("Type what this is about: get.example.com")
+    screen.send("ok\r")
+    screen.shows("Type it: ok")
+    screen.send(", get.example.com\r")
+    assert screen.result()[0] == "approve"
