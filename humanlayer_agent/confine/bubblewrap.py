@@ -38,6 +38,8 @@ _READ_ONLY = (
 """Started by uid 0, a command may else write them by who owns them: it needs no capability. (As in the OCI runtime
 specification's readonlyPaths; measured: kernel.core_pattern of the machine was rewritten.)"""
 _HOSTS = "/etc/hosts"
+_LOGIN = (".bash_profile", ".bash_login", ".profile")
+"""What login shells read in the home folder."""
 _MASKED = (
     "/proc/kcore",
     "/proc/keys",
@@ -168,11 +170,12 @@ class Enclosure:
         return own_home(self.confinement, os.fsdecode(env.get(b"HOME", b"")))[0]
 
     def _profile(self, env: Mapping[bytes, bytes]) -> dict[str, bytes]:
-        """What a login shell of the command finds in a home folder of its own: a machine's /etc/profile takes back what
-        was added to PATH, and counts on this file to add it again.
+        """What a login shell of the command finds in a home folder of its own for the files that the machine's has: an
+        /etc/profile takes back what was added to PATH, and counts on them to add it again.
         """
         home, path = self.home(env), os.fsdecode(env.get(b"PATH", b""))
-        return {f"{home}/.profile": os.fsencode(f"export PATH={shlex.quote(path)}\n")} if home and path else {}
+        found = [f"{home}/{name}" for name in _LOGIN if home and path and os.path.isfile(f"{home}/{name}")]
+        return dict.fromkeys(found, os.fsencode(f"export PATH={shlex.quote(path)}\n"))
 
     @contextmanager
     def opened(

@@ -297,13 +297,15 @@ def test_files_without_which_a_tool_does_not_start_are_there(at_home: Gate, plac
 
 
 def test_a_login_shell_finds_the_programs_that_others_find(at_home: Gate, place: Path) -> None:
+    (place / "home/.profile").write_text("export TOKEN=abcdef\n")
     for shell in ("bash", "sh"):
         path = at_home.run(f"{shell} -c 'echo $PATH'").output
         assert at_home.run(f"{shell} -lc 'echo $PATH'").output == path
     assert at_home.run("PATH=$PATH:/x bash -lc 'echo $PATH'").output == path
     left = at_home.run(scripted(place, "echo 'PATH=/x' >> ~/.profile; bash -lc 'echo $PATH'")).output
     assert left.splitlines()[-1] == path.strip()
-    assert not (place / "home/.profile").exists()
+    assert "abcdef" not in at_home.run(scripted(place, "cat ~/.profile")).output
+    assert (place / "home/.profile").read_text() == "export TOKEN=abcdef\n"
 
 
 def test_what_it_made_in_the_home_folder_is_said_to_be_gone(at_home: Gate, place: Path) -> None:
