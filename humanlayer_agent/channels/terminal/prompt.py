@@ -246,7 +246,7 @@ class Prompt:
     ) -> None:
         self._view = view
         self._unconfined = unconfined
-        self._worded = "" if not view.can or "approve" in view.can else "it is answered in words: n"
+        self._worded = "it is answered in words: n" if view.question else ""
         self._foresee = foresee
         self._until = until
         self._cancelled = cancelled
