@@ -70,5 +70,5 @@ def put(
     if answer:
         print(visible(answer.text))
         return ANSWERED
-    print(f"humanlayer-agent: no answer: {answer.why}", file=sys.stderr)
+    print(f"humanlayer-agent: no answer: {visible(answer.why)}", file=sys.stderr)
     return UNANSWERED
