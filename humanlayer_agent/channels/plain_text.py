@@ -160,19 +160,11 @@ def batch_rows(views: Sequence[Presentation], width: int) -> list[Row]:
 # ---- the pieces ------------------------------------------------------------------------------------
 
 
-def _wants(view: Presentation) -> str:
-    if view.edited:
-        return " would run this, as it was changed"
-    if view.plan:
-        return " wants to be allowed this before it starts"
-    return " asks you this" if view.can and "approve" not in view.can else " wants to run this"
-
-
 def _head(view: Presentation, width: int) -> list[Row]:
     title = (
         Fragment(Style.PLAIN, " "),
         Fragment(Style.STRONG, view.agent),
-        Fragment(Style.STRONG, _wants(view)),
+        Fragment(Style.STRONG, f" {view.wants}"),
     )
     place = (Fragment(Style.DIM, " " + " · ".join(view.place)),) if view.place else ()
     return [Row(piece) for line in (title, place) if line for piece in wrap(line, width, hang=1)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from humanlayer_agent.action import BASH, PLAN
+from humanlayer_agent.action import BASH, INERT, PLAN
 from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest
 from humanlayer_agent.channels.offers import OfferView, no_offer, offer_views
 from humanlayer_agent.policy import effect_phrases
@@ -130,6 +130,20 @@ class Presentation:
     can: frozenset[AnswerKind] = frozenset()
 
     @property
+    def question(self) -> bool:
+        """True where the agent wants to know something: it is answered in words, and nothing of it can be approved."""
+        return bool(self.can) and "approve" not in self.can
+
+    @property
+    def wants(self) -> str:
+        """What the agent wants, after its name."""
+        if self.edited:
+            return "would run this, as it was changed"
+        if self.plan:
+            return "wants to be allowed this before it starts"
+        return "asks you something" if self.question else "wants to run this"
+
+    @property
     def urgent(self) -> tuple[FindingView, ...]:
         """What is shown beside the reason."""
         return tuple(other for other in self.others if other.urgent)
@@ -184,8 +198,8 @@ def present(
         intent=_intent(action.model_intent),
         digest="" if erased else one_line(request.digest),
         edited=bool(request.parent),
-        offers=() if action.type == PLAN else offer_views(request),
-        no_offer="" if action.type == PLAN else no_offer(request),
+        offers=() if action.type in INERT else offer_views(request),
+        no_offer="" if action.type in INERT else no_offer(request),
         plan=action.type == PLAN,
         can=request.answers,
     )

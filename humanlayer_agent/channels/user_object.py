@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
+from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Approver
 from humanlayer_agent.channels.plain_text import as_text
 from humanlayer_agent.channels.presentation import present
 from humanlayer_agent.errors import RunTerminated
@@ -21,7 +21,8 @@ class UserAsker:
     """Adapts a `User` as a channel.
 
     Only the answer that is exactly the approving option (the last of `options`) approves. None, any other value, and an
-    exception are refusals: an object that we know nothing about must not approve by accident.
+    exception are refusals: an object that we know nothing about must not approve by accident. A question of the agent
+    has no options here: any words that it returns are the answer, and decide nothing.
 
     Args:
         user: has `query(prompt, *, options)`; it is called with `options` as a list.
@@ -59,16 +60,28 @@ class UserAsker:
             return None
         comment = ""
         answer: object = None
+        options = list(self.options) if "approve" in request.answers else []
         try:
-            answer = self.user.query(question(request), options=list(self.options))
+            answer = self.user.query(question(request), options=options)
         except (KeyboardInterrupt, RunTerminated) as error:
             raise RunTerminated("the run was stopped at the question") from error
         except Exception as error:  # whatever a stranger's object raises is a refusal
             comment = f"the question failed: {type(error).__name__}"
+        if "approve" not in request.answers:
+            return self._worded(request, answer, comment)
         # A str subclass may compare equal to anything.
         approved = type(answer) is str and answer == self.options[-1]
+        return self._answer(request, "approve" if approved else "reject", comment)
+
+    def _worded(self, request: ApprovalRequest, said: object, failed: str) -> Answer:
+        """The answer to a question of the agent: any words are one."""
+        if type(said) is str and said.strip():
+            return self._answer(request, "respond", said)
+        return self._answer(request, "reject", failed)
+
+    def _answer(self, request: ApprovalRequest, kind: AnswerKind, comment: str) -> Answer:
         return Answer(
-            kind="approve" if approved else "reject",
+            kind=kind,
             approver=Approver(self.identities[0], self.name, self.assurance),
             presented_digest=request.digest,
             decision_id=uuid.uuid4().hex,
@@ -80,4 +93,6 @@ class UserAsker:
 def question(request: ApprovalRequest) -> str:
     """The prompt: why it was blocked, then everything that the terminal would show, made safe."""
     view = present(request)
+    if view.question:
+        return as_text(view, width=100)
     return f"Blocked: {view.reason}\n\n{as_text(view, width=100)}\n\nRun it once?"

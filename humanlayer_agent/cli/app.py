@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from humanlayer_agent import __version__
+from humanlayer_agent.cli.ask import ask
 from humanlayer_agent.cli.audit.audit_commands import app as audit
 from humanlayer_agent.cli.catalog import app as catalog
 from humanlayer_agent.cli.channel import app as channel
@@ -158,6 +159,7 @@ app.command()(init)
 app.command()(doctor)
 app.command()(hub)
 app.command()(plan)
+app.command()(ask)
 app.command()(stop)
 app.command()(resume)
 app.command()(undo)

@@ -1,7 +1,10 @@
 """Asking through an object with `query`."""
 
+from dataclasses import replace
+
 import pytest
 
+from humanlayer_agent.action import QUESTION
 from humanlayer_agent.channels.user_object import UserAsker, question
 from humanlayer_agent.errors import RunTerminated
 
@@ -86,3 +89,15 @@ def test_the_question_is_safe(make_request):
     text = question(make_request("echo \x1b[2J\u202e"))
     assert "\x1b" not in text
     assert "\u202e" not in text
+
+
+def test_words_answer_a_question(make_request):
+    made = make_request("Which branch?")
+    asked = replace(made, action=replace(made.action, type=QUESTION, interpreter=(QUESTION,)))
+    user = User("main")
+    answer = ask(user, asked)
+    assert (answer.kind, answer.comment) == ("respond", "main")
+    ((prompt, options),) = user.asked
+    assert (options, "Run it once?" in prompt, "asks you something" in prompt) == ([], False, True)
+    for nothing in (None, "", True, ValueError()):
+        assert ask(User(nothing), asked).kind == "reject"

@@ -74,7 +74,10 @@ def request_message(
         "command": "\n".join(_text(line) for line in (*view.command, *view.stdin)),
         "marker": MARKER,
         "replies": letterhead.reply_to is not None,
-        "by_reply": not cut and not high and (request.rule is None or request.rule.takes("mail-reply")),
+        "by_reply": not cut
+        and not high
+        and "approve" in request.answers
+        and (request.rule is None or request.rule.takes("mail-reply")),
         "cut": cut,
         "length": length,
         "link": link,

@@ -77,6 +77,7 @@ REFUSALS: Mapping[str, str] = MappingProxyType(
         "Click again in a moment, or answer the other message of the same command.",
         "not-shown": "The whole command is not shown here, so it can't be approved here.",
         "not-editable": "This command can't be changed in a form: change it at a terminal.",
+        "no-such-answer": "A question of the agent is answered in words: nothing of it can be approved or changed.",
         "no-such-scope": "More than this once can't be approved of this request.",
         "foreign-app": "This comes from another app.",
         "foreign-team": "You are not an approver: only accounts of the app's own workspace are.",
@@ -459,6 +460,8 @@ def _check_offered(action: str, request: ApprovalRequest, ref: Ref) -> None:
     """
     if action in (message.APPROVE, message.GRANT, message.EDIT, message.SEVERAL) and not ref.complete:
         raise _Turned("not-shown")
+    if KINDS.get(action, "approve") not in request.answers:
+        raise _Turned("no-such-answer")
     if action == message.GRANT and request.state == "pending" and not message.shown(request).offers:
         raise _Turned("no-such-scope")
     if action == message.EDIT and not message.shown(request).can_edit:

@@ -45,6 +45,15 @@ FORMS: Mapping[str, _Form] = MappingProxyType(
 )
 """The forms by the button that opens them."""
 
+_OF_QUESTIONS: Mapping[str, _Form] = MappingProxyType(
+    {
+        message.REJECT: _Form("Decline to answer", "Decline", "Why?", "The agent reads this.", optional=True),
+        message.RESPOND: _Form(
+            "Answer the question", "Answer", "Your answer", "The agent reads this. The number of an option chooses it."
+        ),
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -58,10 +67,10 @@ class Origin:
 
 def view(action: str, what: Shown, origin: Origin) -> Json:
     """The form of one button, but for that of a scope."""
-    form = FORMS[action]
+    form = _OF_QUESTIONS[action] if what.view.question else FORMS[action]
     initial = what.request.action.content if action == message.EDIT else ""
     field = blocks.text_input(FIELD, form.label, hint=form.hint, initial=initial, optional=form.optional)
-    return _view(action, origin, [*([] if initial else [_repeated(what)]), field])
+    return _view(action, form, origin, [*([] if initial else [_repeated(what)]), field])
 
 
 def scopes(what: Shown, seen: Mapping[str, Foresight], seals: Mapping[str, str], origin: Origin) -> Json:
@@ -75,7 +84,7 @@ def scopes(what: Shown, seen: Mapping[str, Foresight], seals: Mapping[str, str],
         words = f"{number}  {offer.words}"
         found += [{"type": "divider"}, blocks.line(blocks.words(words, bold=True)), *_meaning(offer, seen[offer.name])]
         options.append((words, f"{offer.name}|{seals[offer.name]}"))
-    return _view(message.GRANT, origin, [*found, blocks.choice(FIELD, form.label, options, hint=form.hint)])
+    return _view(message.GRANT, form, origin, [*found, blocks.choice(FIELD, form.label, options, hint=form.hint)])
 
 
 def _meaning(offer: OfferView, seen: Foresight) -> Iterator[Json]:
@@ -97,8 +106,7 @@ def metadata(origin: Origin) -> str:
     return json.dumps([origin.request_id, origin.seal, origin.channel, origin.ts])[: blocks.METADATA]
 
 
-def _view(action: str, origin: Origin, found: list[Json]) -> Json:
-    form = FORMS[action]
+def _view(action: str, form: _Form, origin: Origin, found: list[Json]) -> Json:
     return {
         "type": "modal",
         "callback_id": action,

@@ -91,7 +91,7 @@ class Shown:
     def can_edit(self) -> bool:
         """True where a form can hold the command: as it is, without a character that a form would swallow or change."""
         command = self.request.action.content
-        if ERASED in command:  # a secret that is not sent can't be in the form either
+        if "edit" not in self.request.answers or ERASED in command:  # what is not sent can't be in the form either
             return False
         return 0 < len(command) <= blocks.INPUT and visible(command) == command == command.strip() and self.seen
 
@@ -133,7 +133,8 @@ def asking(
         ends.append(blocks.context("Too severe to be answered in a chat: answer it at a terminal or after a login."))
     else:
         ends.append(blocks.actions(_buttons(what, attachment, now=now, several=several)))
-    text = f"{_mrkdwn(view.agent)} asks to run a command ({_mrkdwn(view.severity)} severity)"
+    wants = view.wants if view.question else "asks to run a command"
+    text = f"{_mrkdwn(view.agent)} {wants} ({_mrkdwn(view.severity)} severity)"
     return Message(text, _fitted(found, [partial(make, view) for make in details], ends, request))
 
 
@@ -142,6 +143,8 @@ def decided(outcome: Outcome, what: Shown) -> Message:
     request = outcome.request
     who = one_line(outcome.by)
     mark, of_whom = _SETTLED.get(request.ending, (f"Settled: {request.state}", True))
+    if what.view.question and request.ending == "answered":
+        mark = "💬 Answered"
     said = f"{mark} by {blocks.cut(who, 100)}" if of_whom and who else mark
     if more := remembered(request, outcome.votes, what.request):
         said += f", and remembered: {blocks.cut(more, 400)}"
@@ -163,7 +166,7 @@ def decided(outcome: Outcome, what: Shown) -> Message:
 def reminder(outcome: Outcome, mentions: Iterable[str], *, now: int) -> Message:
     """One line in the thread."""
     left = max(0, outcome.request.expires - now)
-    said = f"This still waits for an answer: {_span(left)} left, then it is denied."
+    said = f"This still waits for an answer: {_span(left)} left, then it is {_otherwise(outcome.request)}."
     return Message(said, [blocks.line(*_mentioned(list(mentions)), blocks.words(said))])
 
 
@@ -175,7 +178,7 @@ def _joined(lines: Iterable[Iterable[tuple[object, str]]]) -> str:
 
 
 def _title(view: Presentation) -> str:
-    return f"{blocks.cut(view.agent, 100)} wants to run this" + (", as it was changed" if view.edited else "")
+    return f"{blocks.cut(view.agent, 100)} {view.wants}"
 
 
 def _places(view: Presentation) -> list[str]:
@@ -310,11 +313,20 @@ def _for_whom(outcome: Outcome, mentions: list[str]) -> Json:
     found = _mentioned(mentions)
     found.append(blocks.words("Answer by "))
     found.append(blocks.date(request.expires, "{time}", _utc(request.expires)))
-    found.append(blocks.words(f", {_span(request.expires - request.created)} after it was asked; then it is denied."))
-    if outcome.missing > 1 or len(outcome.votes) > 0:
+    found.append(
+        blocks.words(
+            f", {_span(request.expires - request.created)} after it was asked; then it is {_otherwise(request)}."
+        )
+    )
+    if "approve" in request.answers and (outcome.missing > 1 or len(outcome.votes) > 0):
         approvals = sum(vote.answer == "approve" for vote in outcome.votes)
         found.append(blocks.words(f" {outcome.missing} more must approve; {approvals} have.", bold=True))
     return blocks.line(*found)
+
+
+def _otherwise(request: ApprovalRequest) -> str:
+    """What it is once nobody has answered in time."""
+    return "denied" if "approve" in request.answers else "closed, and the agent gets no answer"
 
 
 def _mentioned(mentions: list[str]) -> list[Json]:
@@ -323,7 +335,10 @@ def _mentioned(mentions: list[str]) -> list[Json]:
 
 def _buttons(what: Shown, attachment: Attachment, *, now: int, several: bool) -> Iterator[Json]:
     value = what.value
-    whole = what.seen and attachment in (Attachment.NONE, Attachment.THERE)
+    in_words = blocks.button(RESPOND, "Respond…", value)
+    whole = what.seen and attachment in (Attachment.NONE, Attachment.THERE) and "approve" in what.request.answers
+    if what.view.question:
+        yield in_words
     if whole:
         yield blocks.button(APPROVE, "Approve", value, "primary")
         if what.offers:
@@ -331,7 +346,8 @@ def _buttons(what: Shown, attachment: Attachment, *, now: int, several: bool) ->
     yield blocks.button(REJECT, "Reject…", value, "danger")
     if whole and what.can_edit:
         yield blocks.button(EDIT, "Edit…", value)
-    yield blocks.button(RESPOND, "Respond…", value)
+    if not what.view.question:
+        yield in_words
     rule = what.request.rule
     if rule and len(rule.due(now - what.request.created, what.request.escalated)) < len(rule.steps):
         yield blocks.button(ESCALATE, "Escalate", value)

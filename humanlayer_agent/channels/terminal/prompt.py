@@ -251,7 +251,7 @@ class Prompt:
         self._view = view
         self._to_type = to_type
         self._unconfined = unconfined
-        self._worded = "" if not view.can or "approve" in view.can else "it is answered in words: n"
+        self._worded = "it is answered in words: n" if view.question else ""
         self._foresee = foresee
         self._until = until
         self._cancelled = cancelled

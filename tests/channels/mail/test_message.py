@@ -3,12 +3,14 @@
 import email
 import email.policy
 from collections.abc import Callable
+from dataclasses import replace
 from email.message import EmailMessage
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from humanlayer_agent.action import QUESTION
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.channels.mail.message import SHOWN, Letterhead, notice_message, request_message
 from humanlayer_agent.channels.mail.reply_text import MARKER, said
@@ -135,3 +137,13 @@ def test_notices(comment: str, asked: Callable[..., ApprovalRequest], letterhead
     assert "rm -rf" not in text
     assert "\x1b" not in text
     assert ("Friday" in text) == bool(comment)
+
+
+def test_a_question_is_answered_in_the_inbox(asked: Callable[..., ApprovalRequest], letterhead: Letterhead) -> None:
+    made = asked("Which branch?\n\n1. main")
+    question = replace(made, action=replace(made.action, type=QUESTION, interpreter=(QUESTION,)))
+    for text in texts(asks(question, letterhead)[0]):
+        assert "asks you something" in text
+        assert "answered in words, in the inbox" in text
+        assert letterhead.tokens.token("link", question.id, ALICE) in text
+        assert "approv" not in text.lower()

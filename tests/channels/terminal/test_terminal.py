@@ -102,7 +102,7 @@ def test_a_question_is_answered_in_words(open_screen):
     screen = open_screen(command=["Which branch?\n\n1. main\n2. next"], action={"type": "question"})
     screen.armed("n answer")
     text = screen.text()
-    assert "deploy-bot asks you this" in text
+    assert "deploy-bot asks you something" in text
     assert all(key not in text for key in ("y run once", "a allow", "e edit"))
     screen.send("y")
     screen.shows("it is answered in words: n")
