@@ -413,6 +413,7 @@ class Interpreter:
             outside_variables.comparison(self, words, out)
             for word in words:
                 out.forget(arithmetic.assigned(word.raw))
+        redirects.assign_descriptors(self, node.redirects, out, context, certain=False)
         redirects.add(Run(self, command, state, context), node.redirects)
         if len(self.expanded) > mark:
             outside_variables.note(Run(self, command, state, context), words, mark)
@@ -433,7 +434,7 @@ class Interpreter:
         here = len(self.program.commands)
         self.program.trace.append(("redirects", redirections, start, here, here + 1))
         self.program.commands.append(command)
-        redirects.forget_descriptors(redirections, state)
+        redirects.assign_descriptors(self, redirections, state, context, certain=False)
         return context.fed(redirects.stdin_of(self, redirections, state, context).shared())
 
     # ---- simple commands ----------------------------------------------------------------------------

@@ -140,6 +140,8 @@ def _declare_word(run: Run, each: Field, before: State, letters: str, removed: s
         matters = plain and (steers(name, None) if given else selects_code(name, None))
         found_values = assignments.declared(name, each, before) if matters else None
         assignments.note_effect(run, name, found_values, each.start, each.end, given=given)
+    elif "x" in removed:
+        assignments.note_effect(run, name, None, each.start, each.end, given=False)  # without PATH, bash takes its own
     elif given and not before.untouched(name) and not selects_code(name, None):
         assignments.note_effect(run, name, _texts(before.lookup(name)), each.start, each.end)
     return True
