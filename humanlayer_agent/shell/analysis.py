@@ -326,10 +326,11 @@ class Interpreter:
         state.assign(name, value, number=number)
         if name in state.odd or name in READONLY:
             self.may_abort(state)
-        if code_variables.selects_code(name, None):
+        given = assignments.is_given(name, state)
+        if code_variables.steers(name, None) if given else code_variables.selects_code(name, None):
             command = SimpleCommand("", [], (0, 0), written, context.via, context.inside, state.cwd)
             command.span = self.span(*(self.frozen_span or (0, len(self.text))))
-            assignments.note_effect(Run(self, command, state, context), name, None, *command.span, given=False)
+            assignments.note_effect(Run(self, command, state, context), name, None, *command.span, given=given)
             self.program.commands.append(command)
 
     def subshell(self, node: Node, state: State, context: Context) -> None:

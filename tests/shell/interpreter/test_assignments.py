@@ -50,3 +50,40 @@ def test_a_variable_that_is_no_longer_given() -> None:
     for text in ("export -n PATH", "declare +x PATH"):
         (command,) = analyse(text, cwd="/p", environ={"PATH": "/bin"}).commands
         assert [e.operand for e in command.effects if e.kind == "environment"] == ["PATH"]
+
+
+HIDDEN = [
+    "local PATH",
+    "local -a PATH",
+    "local -A PATH",
+    "local -x PATH",
+    "declare PATH",
+    "typeset PATH",
+    "declare -a PATH",
+]
+
+
+@pytest.mark.parametrize("declaration", HIDDEN)
+def test_a_declaration_that_hides_a_variable(declaration: str, tmp_path: Path) -> None:
+    """Without a value of PATH, bash looks for a program in the current directory."""
+    (tmp_path / "canary").write_text("#!/bin/sh\necho sings\n")
+    (tmp_path / "canary").chmod(0o755)
+    text = f"f() {{ {declaration}; canary; }}; f"
+    done = subprocess.run(
+        ["bash", "--norc", "--noprofile", "-c", text], cwd=tmp_path, env={"PATH": "/bin"}, capture_output=True,
+        stdin=subprocess.DEVNULL, timeout=600, check=False,
+    )  # fmt: skip
+    program = analyse(text, cwd=str(tmp_path), environ={"PATH": "/bin"}, closed=True)
+    assert done.stdout.decode() in ("sings\n", "")
+    assert any(e.operand == "PATH" and e.kind == "environment" for c in program.commands for e in c.effects)
+
+
+@pytest.mark.parametrize(
+    "text", ["export {0}; {0}=./x", "export {0}; for {0} in ./x; do :; done", "export {0}; : {{{0}}}<f", "{0}=./x"]
+)
+def test_what_is_assigned_to_an_exported_variable_is_given(text: str) -> None:
+    """npm takes its settings from names in any case; a variable that nobody exports reaches no program."""
+    name = "Npm_config_script_shell"
+    program = analyse(text.format(name), cwd="/p", environ={}, closed=True)
+    seen = [e.operand for c in program.commands for e in c.effects if e.kind == "environment"]
+    assert seen == ([] if text == "{0}=./x" else [name])
