@@ -326,10 +326,11 @@ class Interpreter:
         state.assign(name, value, number=number)
         if name in state.odd or name in READONLY:
             self.may_abort(state)
-        if code_variables.selects_code(name, None):
+        given = assignments.is_given(name, state)
+        if code_variables.steers(name, None) if given else code_variables.selects_code(name, None):
             command = SimpleCommand("", [], (0, 0), written, context.via, context.inside, state.cwd)
             command.span = self.span(*(self.frozen_span or (0, len(self.text))))
-            assignments.note_effect(Run(self, command, state, context), name, None, *command.span, given=False)
+            assignments.note_effect(Run(self, command, state, context), name, None, *command.span, given=given)
             self.program.commands.append(command)
 
     def subshell(self, node: Node, state: State, context: Context) -> None:
@@ -413,6 +414,7 @@ class Interpreter:
             outside_variables.comparison(self, words, out)
             for word in words:
                 out.forget(arithmetic.assigned(word.raw))
+        redirects.assign_descriptors(self, node.redirects, out, context, certain=False)
         redirects.add(Run(self, command, state, context), node.redirects)
         if len(self.expanded) > mark:
             outside_variables.note(Run(self, command, state, context), words, mark)
@@ -433,7 +435,7 @@ class Interpreter:
         here = len(self.program.commands)
         self.program.trace.append(("redirects", redirections, start, here, here + 1))
         self.program.commands.append(command)
-        redirects.forget_descriptors(redirections, state)
+        redirects.assign_descriptors(self, redirections, state, context, certain=False)
         return context.fed(redirects.stdin_of(self, redirections, state, context).shared())
 
     # ---- simple commands ----------------------------------------------------------------------------

@@ -135,11 +135,16 @@ def _declare_word(run: Run, each: Field, before: State, letters: str, removed: s
     if "x" in removed:
         run.state.unexport([name])
     given = "x" in letters
+    hides = bool({"a", "A"} & set(letters)) or (run.command.program not in ("export", "readonly") and run.walk.frames)
     if shape is not None:
+        given = given or assignments.is_given(name, run.state)
         plain = array is None and shape[2] != "[" and not set("ilucn") & set(letters + removed)
         matters = plain and (steers(name, None) if given else selects_code(name, None))
         found_values = assignments.declared(name, each, before) if matters else None
         assignments.note_effect(run, name, found_values, each.start, each.end, given=given)
+    elif "x" in removed or (hides and selects_code(name, None)):
+        # Without PATH a new shell takes its own; a new local or an array hides the one that was, and has no value yet.
+        assignments.note_effect(run, name, None, each.start, each.end, given=False)
     elif given and not before.untouched(name) and not selects_code(name, None):
         assignments.note_effect(run, name, _texts(before.lookup(name)), each.start, each.end)
     return True

@@ -256,7 +256,8 @@ def assignment_effects(run: Run, assigns: Sequence[Assign], first: int | None = 
         for each in assigns:
             points_to(run, each.name, literal_values(each.value, run.state), each.start, each.end)
     programs = programs_apart(run.walk, first) if first is not None else ()
-    if not any(steers(each.name, None, programs) if given else selects_code(each.name, None) for each in assigns):
+    gives = {each.name for each in assigns if given or is_given(each.name, run.state)}
+    if not any(steers(a.name, None, programs) if a.name in gives else selects_code(a.name, None) for a in assigns):
         return
     run = run.having(state=run.state.copy() if len(assigns) > 1 else run.state)
     for each in assigns:
@@ -264,7 +265,7 @@ def assignment_effects(run: Run, assigns: Sequence[Assign], first: int | None = 
         if each.name == "IFS" and plain and run.command.argv[:1] == ["read"]:
             continue  # for this one `read`, which knows it
         found = values(each.name, each.value, run.state, append=each.append) if plain else None
-        note_effect(run, each.name, found, each.start, each.end, given=given, programs=programs)
+        note_effect(run, each.name, found, each.start, each.end, given=each.name in gives, programs=programs)
         if len(assigns) > 1:  # `x=1 y=$x cmd`: the second sees what the first has set.
             run.state.assign(each.name, literal_values(each.value, run.state) if plain and not each.append else None)
 
@@ -275,6 +276,11 @@ def points_to(run: Run, name: str, found: Value, start: int, end: int) -> None:
         for path in places(name, value):
             word = Field(Word(path, path, start, end), start, end, text=path, prefix=path)
             run.path("read", word, role="setting", origin=f"{name}=")
+
+
+def is_given(name: str, state: State) -> bool:
+    """May programs get what is assigned to `name`, without anything more?"""
+    return name in state.maybe_exported or name in state.environ
 
 
 def note_effect(

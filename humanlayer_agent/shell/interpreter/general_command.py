@@ -34,7 +34,11 @@ def run(walk: "Interpreter", node: Simple, state: State, context: Context) -> En
             substitutions.word(walk, assign.value, state, context)
         if assign.index_parts:
             substitutions.parts(walk, assign.index_parts, state, context)
-    given = redirects.fed(walk, node.redirects, state, context) if node.redirects else context
+    given = context
+    if node.redirects:
+        given = redirects.fed(walk, node.redirects, state, context)
+        before = state.copy() if before is state else before
+        redirects.assign_descriptors(walk, node.redirects, state, context, certain=_runs_here(fields, state))
     # No words, or only ones that vanish: the assignments stay then, and nothing runs.
     go = _command if fields else _assignments_only
     middle = len(walk.program.commands)
@@ -42,13 +46,15 @@ def run(walk: "Interpreter", node: Simple, state: State, context: Context) -> En
     walk.program.trace.append(("simple", node, start, middle, len(walk.program.commands)))
     if len(walk.expanded) > mark:
         outside_variables.note(Run(walk, walk.program.commands[middle], state, context), list(words_of(node)), mark)
-    if node.redirects:
-        if redirects.may_fail(node.redirects):
-            ends = ends[0], join(ends[1], before)
-        for end in ends:
-            if end is not None:
-                redirects.forget_descriptors(node.redirects, end)
+    if node.redirects and redirects.may_fail(node.redirects):
+        ends = ends[0], join(ends[1], before)
     return ends
+
+
+def _runs_here(fields: list[Field], state: State) -> bool:
+    """Is it certain that this shell itself opens the redirects: for a builtin, or a function?"""
+    name = fields[0].text if fields else None
+    return name is not None and name in (builtins.BUILTINS | {"exec"} | state.functions.keys())
 
 
 def _fields(walk: "Interpreter", words: list[Word], state: State, context: Context) -> list[Field]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.analysis import Interpreter
 
 _DESCRIPTOR = re.compile(r"-|[0-9]+-?", re.ASCII)
+_COPIES = (">&", "<&")
 _INPUTS = frozenset({"<", "<<", "<<-", "<<<", "<>", "<&", ">&", ">"})
 _KINDS = {
     ">": ("write",),
@@ -66,15 +67,27 @@ def may_fail(redirects: list[Redirect]) -> bool:
     return False
 
 
-def forget_descriptors(redirects: list[Redirect], state: State) -> None:
-    """`{name}> file` sets `name` to the number of a descriptor."""
+def assign_descriptors(
+    walk: "Interpreter", redirects: list[Redirect], state: State, context: Context, *, certain: bool
+) -> None:
+    """Set the names of `{name}> file` to the number of a descriptor, before what is redirected runs.
+
+    Args:
+        certain: it is this shell's variable. Else it may be that of a child, and here hold what it held.
+    """
     for redirect in redirects:
-        if redirect.fd.startswith("{"):
-            state.assign(redirect.fd[1:-1], None, number=True)
+        if not redirect.fd.startswith("{") or (redirect.op in _COPIES and redirect.target.static == "-"):
+            continue  # `{name}>&-` closes what `name` says
+        name, written = redirect.fd[1:-1], f"{redirect.fd}{redirect.op} {redirect.target.raw}"
+        number = certain and (redirect.op not in _COPIES or redirect.target.static is not None)
+        kept = not number and state.inherits(name)
+        walk.implicit(name, None, state, context, written, number=number)
+        if kept:
+            state.own -= {name}
 
 
 def _one(run: Run, redirect: Redirect, target: Field) -> None:
-    if redirect.op in (">&", "<&") and target.texts:
+    if redirect.op in _COPIES and target.texts:
         if all(_DESCRIPTOR.fullmatch(t) for t in target.texts):
             return  # copies, moves or closes a descriptor
         if redirect.op == "<&" or redirect.fd not in ("", "1"):
@@ -132,7 +145,7 @@ def _input(walk: "Interpreter", redirect: Redirect, state: State, inputs: Mappin
     if redirect.op == "<<<":
         value = text_of(redirect.target, state)
         return Stdin("here-string", None if value is None else value + "\n", redirect.target.start)
-    if redirect.op in ("<&", ">&"):
+    if redirect.op in _COPIES:
         number = (redirect.target.static or "").removesuffix("-")
         return inputs.get(number.lstrip("0"), Stdin("file")) if number.isascii() and number.isdigit() else Stdin("file")
     if redirect.op == "<" and (text := output.of_process(redirect.target, state, expand)) is not None:
