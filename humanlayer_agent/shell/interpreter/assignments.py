@@ -376,3 +376,18 @@ def subscript(walk: "Interpreter", name: str, index: str, state: State, *, expan
 def is_assignment(word: Word) -> bool:
     """True for `name=...` as it is written: after `export` and its like its value does not split."""
     return ASSIGNMENT.match(word.raw) is not None
+
+
+_OWN_PATH = frozenset({"bash", "rbash", "sh"})
+"""Shells that take a PATH of their own where they are given none: bash's ends in the current directory, as Debian and
+upstream build it (DEFAULT_PATH_VALUE in its config-top.h)."""
+
+
+def note_lost_path(run: Run, words: Sequence[Field]) -> None:
+    """Note that a command starts without PATH: a shell in it may look for programs where the command runs.
+
+    Args:
+        words: of the command.
+    """
+    if any(word.text is None or word.text.rpartition("/")[2] in _OWN_PATH for word in words[:4]):
+        run.effect("environment", "operand", "PATH", True, run.command.span, "without PATH")

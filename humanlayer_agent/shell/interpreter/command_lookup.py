@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell import builtins
 from humanlayer_agent.shell.expansion.field import Field
+from humanlayer_agent.shell.interpreter.assignments import note_lost_path
 from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, Context, Ends
 from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State, join
@@ -149,6 +150,8 @@ def _prefix(run: Run, fields: list[Field]) -> Ends:
             break
         if name == "command" and set(option[1:]) <= set("pvV") and option != "-p":
             return run.state, run.state  # only tells what a name means
+        if name == "exec" and "c" in option[1:] and option != "-a":
+            note_lost_path(run, rest)
         if name == "exec" and option == "-a":
             rest = rest[1:]
         elif not (name == "command" and option == "-p") and not (name == "exec" and set(option[1:]) <= set("cl")):

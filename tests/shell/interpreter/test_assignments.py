@@ -87,3 +87,31 @@ def test_what_is_assigned_to_an_exported_variable_is_given(text: str) -> None:
     program = analyse(text.format(name), cwd="/p", environ={}, closed=True)
     seen = [e.operand for c in program.commands for e in c.effects if e.kind == "environment"]
     assert seen == ([] if text == "{0}=./x" else [name])
+
+
+@pytest.mark.parametrize(
+    ("start", "loses"),
+    [
+        ("env -i", True),
+        ("env -u PATH", True),
+        ("env -i HOME=/x timeout 600", True),
+        ("exec -c", True),
+        ("env -i PATH=/bin", False),
+        ("env -u HOME", False),
+        ("env", False),
+        ("exec", False),
+    ],
+)
+def test_a_shell_without_path_takes_its_own(start: str, loses: bool, tmp_path: Path) -> None:
+    """bash's own ends with the current directory where it is built as upstream and Debian build it."""
+    (tmp_path / "canary").write_text("#!/bin/sh\necho sings\n")
+    (tmp_path / "canary").chmod(0o755)
+    text = f"{start} bash -c canary"
+    done = subprocess.run(
+        ["bash", "--norc", "--noprofile", "-c", text], cwd=tmp_path, env={"PATH": "/bin:/usr/bin", "HOME": "/"},
+        capture_output=True, stdin=subprocess.DEVNULL, timeout=600, check=False,
+    )  # fmt: skip
+    assert loses or not done.stdout
+    program = analyse(text, cwd=str(tmp_path), environ={"PATH": "/bin:/usr/bin"}, closed=True)
+    lost = [e for c in program.commands for e in c.effects if (e.operand, e.value) == ("PATH", None)]
+    assert bool(lost) is loses

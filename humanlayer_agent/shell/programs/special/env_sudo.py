@@ -71,6 +71,9 @@ def read(run: Run, spec: Spec, fields: list[Field]) -> None:
         scoped.assign(name, (value,))
         scoped.exported |= {name}
         given.append(word)
+    cleared = "ignore-environment" in run.command.flags or "PATH" in run.command.options.get("unset", ())
+    if run.command.program == "env" and cleared and not any((word.text or "").startswith("PATH=") for word in given):
+        assignments.note_lost_path(run, words)
     if words:
         run.having(state=scoped).program(words)
         programs = assignments.programs_apart(run.walk, first)
