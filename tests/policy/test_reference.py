@@ -1347,10 +1347,11 @@ def all_said(decision: PolicyDecision) -> tuple[object, ...]:
 @settings(max_examples=examples(200, soak=20_000), suppress_health_check=list(HealthCheck))
 @given(policy=_CONFINED.map(plain).filter(lambda p: p["rules"]), commands=st.lists(_COMMANDS, min_size=1, max_size=4))
 def test_what_is_certain_is_judged_as_ever(both: Any, policy: Any, commands: list[str]) -> None:
+    """But for the line that asks for more than a confinement gives: where nothing is confined, it is a comment."""
     bare, confined = both(policy)
     for command in commands:
         action = Action(command, cwd=PROJECT, agent="mini")
-        if certain(bare.program(action)):
+        if certain(bare.program(action)) and not command.startswith("# needs:"):
             before, after = bare.evaluate(action), confined.evaluate(action)
             assert all_said(before) == all_said(after), command
 

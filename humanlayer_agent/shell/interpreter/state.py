@@ -397,7 +397,8 @@ class State:
         self.havoc = True
         self.default_ifs = False
         self.positional = self.zero = None
-        self.entries, self.references = {}, {}
+        self.entries = {}
+        self.references = {n: each if None in each else (*each, None) for n, each in self.references.items()}
         self.fresh = False
         self.functions = {n: f if None in f else (*f, None) for n, f in self.functions.items()}
 
