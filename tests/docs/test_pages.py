@@ -180,7 +180,7 @@ FORMS: list[tuple[Callable[[Any], bool], Callable[[str, Any, Scene], Iterator[st
     (_has("policy"), whole),
     (_has("programs"), programs),
     (_has("people", "routes", "channels", "signers"), channels),
-    (_has("rules"), parts_of_policies),
+    (_has("rules", "exceptions"), parts_of_policies),
     (_has("when", "lists", "defaults", "confinements"), conditions),
     (_has("agent", "environment"), supervisions),
     (_has("needs"), plans),

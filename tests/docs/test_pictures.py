@@ -49,6 +49,8 @@ def test_pictures_are_drawn(script: list[str], pictures: list[str], tmp_path: Pa
 def test_no_picture_is_left_that_nothing_draws() -> None:
     drawn = {
         "grant.png",
+        "inbox-grants.png",
+        "slack-grant.png",
         "slack.png",
         "terminal.png",
         "inbox-phone.png",

@@ -158,7 +158,7 @@ def test_who_was_too_quick_types_what_it_is_about(open_screen):
     screen.armed("y run once")
     screen.send("y")
     screen.shows("Type what this is about: get.example.com")
-    screen.send("ok\r")
-    screen.shows("Type it: ok")
-    screen.send(", get.example.com\r")
+    screen.send("ok, get.example.com")
+    screen.shows("Type it: ok, get.example.com")
+    screen.send("\r")
     assert screen.result()[0] == "approve"

@@ -66,7 +66,6 @@ def verdict(policy: Path, project: Path, command: str) -> str:
         ("gh pr view 12 --repo o/r", ["gh pr view 12", "gh pr view 12 --repo o/other"]),
         ("kubectl --context dev get pods", ["kubectl --context prod get pods", "kubectl get pods"]),
         ("cat /srv/other/a", ["cat /srv/other/b", "head /srv/other/a", "cat /srv/other/a /srv/b", "rm /srv/other/a"]),
-        ("ls /srv/other", ["ls -R /srv/other", "ls /srv", "cat /srv/other"]),
         ("grep -r x /srv/other/src", ["grep -r x /srv/other", "cat /srv/other/src/a"]),
         ("echo x > /srv/out/log", ["echo x > /srv/out/other", "cp a /srv/out/log"]),
         (
