@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
@@ -70,6 +70,7 @@ COMMANDS: dict[str, tuple[Ask, ...]] = {
     "cat a/?": (reading("/srv/a/1", operand=None),),
     "pip one": (installing("one"),),
     "pip two": (installing("two"),),
+    "pip one two": (installing("one"), installing("two")),
     "pip ./x": (installing("./x"),),
     "cat secret": (reading("/srv/a/secret", severity="high"),),
     "cat never": (reading("/srv/a/never", limits=Limits(())),),
@@ -84,7 +85,7 @@ def kinds(command: str, scope: str) -> set[str]:
     said = {
         "cat a/1": {"below a"}, "cat a/2": {"below a"}, "cat b/1": {"below b"}, "curl": {"host"},
         "cat a/2; curl": {"below a", "host"}, "cat a/1 b/1": {"below a", "below b"},
-        "pip one": {"one"}, "pip two": {"two"}, "pip ./x": {"./x"},
+        "pip one": {"one"}, "pip two": {"two"}, "pip one two": {"one", "two"}, "pip ./x": {"./x"},
     }  # fmt: skip
     found = said.get(command, set()) if scope != "action" else set()
     return found | {"one", "two"} if scope == "any" else found
@@ -93,7 +94,7 @@ def kinds(command: str, scope: str) -> set[str]:
 NEEDED: dict[str, list[str]] = {
     "cat a/1": ["below a"], "cat a/2": ["below a"], "cat b/1": ["below b"], "curl": ["host"],
     "cat a/2; curl": ["below a", "host"], "cat a/1 b/1": ["below a", "below b"],
-    "pip one": ["one"], "pip two": ["two"], "pip ./x": ["./x"],
+    "pip one": ["one"], "pip two": ["two"], "pip one two": ["one", "two"], "pip ./x": ["./x"],
     "cat a/?": ["a/?"], "cat secret": ["secret"], "cat never": ["never"], "cat worst": ["worst"],
 }  # fmt: skip
 """What each command needs, one by one in the order of its asks."""
@@ -104,7 +105,7 @@ def offered(command: str) -> set[str]:
         return set()
     if command in EXACT_ONLY:
         return {"action"}
-    return {"action", "run", "any"} if command in ("pip one", "pip two") else {"action", "run", "hour"}
+    return {"action", "run", "any"} if command in ("pip one", "pip two", "pip one two") else {"action", "run", "hour"}
 
 
 def team(*without: str) -> Authority:
@@ -142,7 +143,19 @@ MEMORY = "/dev/shm"
 CLOCKS = [1, 1_999, 5_000, AGE - 1, AGE, -1, -5_000, -AGE, HOUR, -HOUR]
 TROUBLE = st.sampled_from(
     [
-        *("use", "use", "use", "use the same", "use another", "use both", "last", "start", "start", "start wrong"),
+        *(
+            "use",
+            "use",
+            "use",
+            "use the same",
+            "use another",
+            "use both",
+            "use both packages",
+            "last",
+            "start",
+            "start",
+            "start wrong",
+        ),
         *(
             "revoke",
             "unapprove",
@@ -491,6 +504,8 @@ class Granting(RuleBasedStateMachine):
                     permit = self.use(command, route, 1)
                 case ["use", "another"]:
                     permit = self.use("cat b/1", "one", 0)
+                case ["use", "both", "packages"]:
+                    permit = self.use("pip one two", "one", 0)
                 case ["use", "both"]:
                     permit = self.use("cat a/2; curl", "one", 0)
                 case ["last"]:
@@ -570,16 +585,17 @@ if extent.SOAK:
     pytestmark = pytest.mark.timeout(7_200)
 
 
-def quick() -> settings:
-    """As many histories as it takes: the first that shows the mistake ends it."""
-    return settings(
-        TestGranting.settings,
-        max_examples=10_000,
-        database=None,
-        phases=[Phase.generate],
-        report_multiple_bugs=False,
-        print_blob=False,
-    )
+def retold(command: str, scopes: tuple[str, ...], *script: str) -> None:
+    """One story that shows the mistake, told outright: a search might take any time to come by it."""
+    machine = Granting()
+    machine.story(command, scopes, [*script])
+    machine.teardown()
+
+
+STORIES = {
+    "expired": ("cat a/1", ("hour",), f"clock {AGE}", "restart", f"clock {-AGE}", "use"),
+    "another run": ("cat a/1", ("run",), "new run", "use"),
+}
 
 
 def _ignoring(name: str) -> Any:
@@ -593,16 +609,16 @@ def _ignoring(name: str) -> Any:
     return blind
 
 
-@pytest.mark.parametrize("what", ["expired", pytest.param("another run", marks=pytest.mark.long)])
+@pytest.mark.parametrize("what", STORIES)
 def test_the_machine_notices_a_bound_that_is_not_kept(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """So that we know it can fail."""
+    retold(*STORIES[what])  # type: ignore[arg-type]
     monkeypatch.setattr(Scope, "why_not", _ignoring(what))
     monkeypatch.setattr(store_grants, "_PAST", "SELECT 1 WHERE ? AND ? AND 0")
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(Granting, settings=quick())
+        retold(*STORIES[what])  # type: ignore[arg-type]
 
 
-@pytest.mark.long
 def test_the_machine_notices_scopes_of_which_one_suffices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two approvers, the one who lets more through would decide."""
 
@@ -612,6 +628,7 @@ def test_the_machine_notices_scopes_of_which_one_suffices(monkeypatch: pytest.Mo
             number for number, ask in enumerate(decision.asks) if any(each.covers(ask, exact) for each in self.scopes)
         )
 
+    retold("pip one", ("any", "run"), "use both packages")
     monkeypatch.setattr(store_grants._Proved, "covers", covers)
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(Granting, settings=quick())
+        retold("pip one", ("any", "run"), "use both packages")

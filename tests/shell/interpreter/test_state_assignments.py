@@ -379,7 +379,8 @@ def test_after_code_that_nobody_has_read() -> None:
     shell.export(["n"])
     shell.forget(None)
     assert shell.cwd == ("/p",)
-    assert (shell.variables, shell.arrays, shell.entries, shell.references) == ({}, {}, {}, {})
+    assert (shell.variables, shell.arrays, shell.entries) == ({}, {}, {})
+    assert shell.references == {"r": ("x", None)}
     assert not shell.numbers | shell.maps | shell.jobs | shell.own | shell.exported
     assert (shell.havoc, shell.default_ifs, shell.positional, shell.zero, shell.fresh) == (
         True,
