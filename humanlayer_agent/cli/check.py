@@ -151,6 +151,8 @@ def public(decision: PolicyDecision) -> "DecisionRecord":
         record["enforced"] = False
     if decision.confinement is not None:
         record["confined"] = decision.confinement.name
+    if decision.excused:
+        record["excused"] = [{"rule": each.rule, "by": each.by, "text": each.text} for each in decision.excused]
     return record
 
 
@@ -161,7 +163,11 @@ def _print(decision: PolicyDecision) -> None:
     observed = "" if decision.enforced else "  observed, not enforced"
     print(f"{decision.verdict}  ({rules}){observed}")
     runs = decision.confined_line
-    if not (runs or decision.reason) and decision.verdict is Verdict.ALLOW and decision.parse == "ok":
+    if (
+        not (runs or decision.reason or decision.excused)
+        and decision.verdict is Verdict.ALLOW
+        and decision.parse == "ok"
+    ):
         return
     from humanlayer_agent.safe_text import visible
 
@@ -169,6 +175,8 @@ def _print(decision: PolicyDecision) -> None:
         print(f"  {visible(runs)}")
     if decision.reason:
         print(f"  {visible(decision.reason)}")
+    for each in decision.excused:
+        print(f"  excused from {each.rule}: {visible(each.text)}")
     if decision.suggestion and decision.verdict is not Verdict.ALLOW:
         print(f"  instead: {visible(decision.suggestion)}")
     if decision.parse != "ok":

@@ -158,6 +158,21 @@ class Ask:
     limits: Limits = Limits()
 
 
+@dataclass(frozen=True, slots=True)
+class Excused:
+    """A rule that would have applied, had not the policy made an exception.
+
+    Args:
+        rule: its id.
+        by: where what excuses from it is written (file:line).
+        text: the reason, and how long it holds.
+    """
+
+    rule: str
+    by: str
+    text: str
+
+
 @dataclass(slots=True, unsafe_hash=True)
 class PolicyDecision:
     """The policy's answer to one action.
@@ -190,6 +205,8 @@ class PolicyDecision:
         view: what of the disk it was judged in: its files are looked up there, and it runs where it sees the same.
         findings: everything that speaks against it, what matters most first: the severe before the light, then what is
             certain before what only can't be ruled out. `reason` says the first.
+        excused: what exceptions, and allows of programs of one's own, took out of the decision: without them, these
+            rules would have asked or denied.
         keep: not all that it writes in the project is known, and it runs confined: so much of the project's own files
             is kept before the first such action of a run. None where nothing is.
 
@@ -229,6 +246,7 @@ class PolicyDecision:
     view: View = HOST
     keep: Bounds | None = None
     findings: tuple[Finding, ...] = ()
+    excused: tuple[Excused, ...] = ()
 
     @property
     def limits(self) -> Limits:

@@ -13,8 +13,17 @@ from humanlayer_agent.policy.asks import asks
 from humanlayer_agent.policy.conditions import containment
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.dataflow import Source
-from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Hit, Judged, strictest
-from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, Finding, PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.policy.conditions.evaluation import VERDICTS, CompiledRule, Hit, Judged, strictest
+from humanlayer_agent.policy.conditions.rule_matcher import Excuse
+from humanlayer_agent.policy.decision import (
+    SEVERITIES,
+    EffectVerdict,
+    Excused,
+    Finding,
+    PartVerdict,
+    PolicyDecision,
+    Verdict,
+)
 from humanlayer_agent.policy.effect_phrases import names, operand, phrase, sentence, short, told_by, unknown_words
 from humanlayer_agent.policy.needs_line import asked_for
 from humanlayer_agent.safe_text import one_line
@@ -43,6 +52,7 @@ def decided(
     situation: Situation,
     reduced: Profile | None = None,
     keep: Bounds | None = None,
+    excuses: Iterable[tuple[CompiledRule, Excuse]] = (),
 ) -> PolicyDecision:
     """The decision on a program: the strictest of all hits.
 
@@ -55,6 +65,7 @@ def decided(
         begin: when the work on it began, where that is to be told (ns, as `time.perf_counter_ns` counts).
         situation: what it was judged in.
         reduced: what it is held to, and was not judged under.
+        excuses: what excused parts of it from rules.
         keep: how much of the project is kept before it, should it run confined, and not all of it be known.
     """
     parts: list[PartVerdict] = []
@@ -121,6 +132,7 @@ def decided(
         situation.links.view,
         keep if confinement is not None and _may_write_anything(effects, unresolved) else None,
         findings,
+        tuple(dict.fromkeys(Excused(rule.rule.id, each.by.origin, each.words()) for rule, each in excuses)),
     )
 
 
@@ -159,6 +171,7 @@ def unconfined(decision: PolicyDecision, confined: PolicyDecision) -> PolicyDeci
         route=first.route,
         asks=tuple(dict.fromkeys((*decision.asks, *confined.asks))) if first.verdict is Verdict.ASK else (),
         findings=_each_once((*first.findings, *other.findings)),
+        excused=tuple([each for each in decision.excused if each in confined.excused]),
     )
     others = [file.path for file in confined.files if file not in decision.files]
     if not others:

@@ -12,7 +12,16 @@ from humanlayer_agent.approvals.model import AnswerKind, Approver, Vote
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.confine.confinement import REDUCED, Confinement, Profile
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.policy.decision import Ask, EffectVerdict, Finding, Limits, PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import (
+    Ask,
+    EffectVerdict,
+    Excused,
+    Finding,
+    Limits,
+    PartVerdict,
+    PolicyDecision,
+    Verdict,
+)
 from humanlayer_agent.shell import HOST, Effect, View
 
 _KEPT = ("content", "type", "cwd", "project", "interpreter", "agent", "run_id", "step", "call_id", "model_intent")
@@ -64,6 +73,7 @@ def load_decision(text: str) -> PolicyDecision:
             "findings": [
                 _build(Finding, each | {"verdict": Verdict(each["verdict"])}) for each in fields.get("findings", ())
             ],
+            "excused": [_build(Excused, each) for each in fields.get("excused", ())],
             "asks": [_ask(ask) for ask in fields.get("asks", ())],
             "confinement": _confinement(fields.get("confinement")),
             "view": _build(View, fields["view"]) if fields.get("view") else HOST,
@@ -154,6 +164,7 @@ def decision_fields(decision: PolicyDecision) -> dict[str, Any]:
         "enforced": decision.enforced,
         "us": decision.microseconds,
         **({"confinable": True} if decision.confinable else {}),
+        **({"excused": [dataclasses.asdict(each) for each in decision.excused]} if decision.excused else {}),
         **enforcement_fields(decision),
     }
 

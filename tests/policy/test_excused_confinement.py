@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.action import Action
-from humanlayer_agent.policy.decision import PolicyDecision
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import find, load
+from humanlayer_agent.store.rows import decision_fields, dump_decision, load_decision
 
 POLICY = """
 version: 1
@@ -56,6 +57,12 @@ def test_it_runs_in_what_a_human_would_have_let_it_run_in(directors: tuple[Direc
     before, after = judged(directors, command)
     assert (str(before.verdict), str(after.verdict)) == ("ask", "allow")
     assert reached(after) == reached(before)
+    told = {(each.rule, each.by.rpartition("/")[2].partition(":")[0]) for each in after.excused}
+    assert told == {(rule, "p.yaml") for rule in before.rules}, "every rule that would have asked is told"
+    assert {each.text for each in after.excused} == {
+        f"until 2999-01-01 by the exception {each.by}: y" for each in after.excused
+    }
+    assert before.excused == ()
 
 
 def reached(decision: PolicyDecision) -> object:
@@ -84,6 +91,7 @@ def test_where_something_else_could_reach_that_nothing_is_excused(
     before, after = judged(directors, command)
     assert (str(before.verdict), str(after.verdict)) == ("ask", "ask")
     assert set(after.rules) <= set(before.rules)
+    assert after.excused == ()
     assert reached(after) == reached(before)
 
 
@@ -91,3 +99,33 @@ def test_what_a_rule_allows_confined_needs_no_excuse(directors: tuple[Director, 
     before, after = judged(directors, "python3 x.py")
     assert (str(before.verdict), str(after.verdict)) == ("allow", "allow")
     assert after.confinement is not None
+
+
+def test_what_was_excused_is_told_where_nothing_is_confined_and_stays_with_the_stored_decision(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(POLICY)
+    decision = Director(load(path), project="/nowhere/project").evaluate(Action("gh pr view 12; gh pr view 13"))
+    assert decision.verdict is Verdict.ALLOW
+    assert [each.rule for each in decision.excused] == ["service-reads"]
+    assert load_decision(dump_decision(decision)).excused == decision.excused
+    assert decision_fields(decision)["excused"] == [
+        {"rule": "service-reads", "by": f"{path}:11", "text": f"until 2999-01-01 by the exception {path}:11: y"}
+    ]
+
+
+def test_a_rule_that_does_not_apply_anyway_is_not_told_as_excused(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        "version: 1\npolicy: p\nrules:\n"
+        "  - {id: reads, decision: ask, when: {effect: read}, unless: {paths: {all_within: [/srv/a/**]}}}\n"
+        "  - {id: all, decision: allow, when: {program: cat}}\n"
+        "  - {id: read, decision: allow, when: {effect: read}}\n"
+        "exceptions:\n"
+        "  - {rule: reads, when: {paths: {all_within: [/srv/**]}}, reason: y, expires: 2999-01-01}\n"
+    )
+    director = Director(load(path), project="/srv/p")
+    found = {name: director.evaluate(Action(f"cat {name}")).excused for name in ("/srv/a/x", "/srv/b/x")}
+    assert {name: [each.rule for each in excused] for name, excused in found.items()} == {
+        "/srv/a/x": [],
+        "/srv/b/x": ["reads"],
+    }

@@ -33,6 +33,14 @@ class FindingRecord(TypedDict):
     certain: Annotated[bool, "false where it only can't be ruled out."]
 
 
+class ExcusedRecord(TypedDict):
+    """A rule that would have applied, had not the policy made an exception."""
+
+    rule: Annotated[str, "Its id."]
+    by: Annotated[str, "Where the exception is written: file:line."]
+    text: Annotated[str, "Until when, and why."]
+
+
 class DecisionRecord(TypedDict):
     """The policy's answer to one command. A bad row on standard input is answered with `line` and `error`."""
 
@@ -50,6 +58,7 @@ class DecisionRecord(TypedDict):
     us: Annotated[NotRequired[int], "Microseconds that judging it took."]
     enforced: Annotated[NotRequired[bool], "false while the policy is only observed; absent else."]
     confined: Annotated[NotRequired[str], "The confinement it would run in; absent where it has none."]
+    excused: Annotated[NotRequired[list[ExcusedRecord]], "What exceptions took out of it; absent where none did."]
 
 
 class SimpleCommandRecord(TypedDict):

@@ -9,7 +9,7 @@ The rules of all layers stand in one list; the allow rules of a layer that may n
 that is said here is remembered: every action is judged by what it does, and by where links lead, at that moment.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Profile
@@ -17,7 +17,7 @@ from humanlayer_agent.policy.conditions import containment, private_programs, va
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.dataflow import Source, Tracing
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
-from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, compiled
+from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, Excuse, compiled
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.shell import Effect, Program, SimpleCommand
 
@@ -213,6 +213,23 @@ class Rules:
             effects.append(hits)
         return Judged(command, own, effects, excused)
 
+    def excuses(self, judged: Sequence[Judged], situation: Situation) -> Iterator[tuple[CompiledRule, Excuse]]:
+        """What excuses parts of what was judged, from rules that would apply to them otherwise."""
+        for rule in self.all:
+            if not rule.excuses:
+                continue
+            for each in judged:
+                effects = each.command.effects if rule.by_effect else [None]
+                for effect in effects:
+                    kind = effect.kind if effect is not None else None
+                    excuse = (
+                        rule.excusing(each.command, effect, situation)
+                        if rule.concerns(each.command.program, kind)
+                        else None
+                    )
+                    if excuse is not None:
+                        yield rule, excuse
+
     def _allowing(self, effects: Sequence[Effect], command: SimpleCommand, situation: Situation) -> list[Hit]:
         """The allows that cover all of `effects`; none where one of them is not covered."""
         found: list[Hit] = []
@@ -247,7 +264,7 @@ class Rules:
             value = rule.judge(command, effect, situation)
             verdict = rule.verdict_in(situation)
             if value == NO or (value == MAYBE and verdict is Verdict.ALLOW):
-                if excused is not None and situation.confinement and rule.is_excused(command, effect, situation):
+                if excused is not None and situation.confinement and rule.excusing(command, effect, situation):
                     excused.append(Hit(Verdict.ASK, rule, command, effect, certain=True))
                 continue
             source = situation.tracing.source if rule.traces else None

@@ -28,6 +28,13 @@ class Excuse:
     layer: str
     clause: Clause
 
+    def words(self) -> str:
+        """Say what excuses, in a sentence without its full stop."""
+        by = self.by
+        if isinstance(by, Rule):
+            return f"{by.id} allows the program, whatever it does ({by.origin})"
+        return f"until {by.expires} by the exception {by.origin}: {by.reason}"
+
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
@@ -84,11 +91,13 @@ class CompiledRule:
             return None
         return next((each for each in self.excuses if each.clause(command, effect, situation) == YES), None)
 
-    def is_excused(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> bool:
-        """Tell whether it would apply but for what excuses from it."""
+    def excusing(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> Excuse | None:
+        """Return the excuse but for which it would apply; None where it applies, or would not without it either."""
         if not self.excuses or self.when(command, effect, situation) == NO:
-            return False
-        return self.excuse(command, effect, situation) is not None
+            return None
+        if self.unless is not None and self.unless(command, effect, situation) == YES:
+            return None
+        return self.excuse(command, effect, situation)
 
     def verdict_in(self, situation: Situation) -> Verdict:
         """Return its verdict: what it would ask about, it allows where it can be confined as the rule says."""

@@ -120,10 +120,7 @@ def _missed(
 
 def _excused(excuse: Excuse) -> str:
     """What excuses from a rule, in a sentence."""
-    by = excuse.by
-    if isinstance(by, Rule):
-        return f"excused: {by.id} allows the program, whatever it does ({by.origin})"
-    return f"excused until {by.expires} by the exception {by.origin}: {by.reason}"
+    return f"excused{':' if isinstance(excuse.by, Rule) else ''} {excuse.words()}"
 
 
 def clause_text(rule: CompiledRule, name: str) -> str:
