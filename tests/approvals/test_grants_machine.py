@@ -202,6 +202,12 @@ class Granting(RuleBasedStateMachine):
         return [SQLiteStore(self.path, clock=lambda: self.now) for _ in range(2)]
 
     def teardown(self) -> None:
+        try:
+            self.judge()
+        finally:
+            self.end()
+
+    def judge(self) -> None:
         self.all_goes_well()
         mine, theirs = ([replace(each, request=None) for each in store.grants.given()] for store in self.stores)  # type: ignore[type-var]
         assert mine == theirs
@@ -209,6 +215,8 @@ class Granting(RuleBasedStateMachine):
         assert {each.id: each.uses for each in mine} == {id_: known.uses for id_, known in self.known.items()}
         found = self.stores[0].verify()
         assert found.intact, found
+
+    def end(self) -> None:
         for store in self.stores:
             store.close()
         self.patches.undo()
@@ -588,8 +596,11 @@ if extent.SOAK:
 def retold(command: str, scopes: tuple[str, ...], *script: str) -> None:
     """One story that shows the mistake, told outright: a search might take any time to come by it."""
     machine = Granting()
-    machine.story(command, scopes, [*script])
-    machine.teardown()
+    try:
+        machine.story(command, scopes, [*script])
+        machine.judge()
+    finally:
+        machine.end()
 
 
 STORIES = {

@@ -182,6 +182,7 @@ def loop(walk: "Interpreter", node: Loop, state: State, context: Context) -> End
         # A function that was defined on the way (by eval) is known from the second round on.
         if after is None or not entry.learn(after):
             break
+        entry.forget([name for name in found.names if name in entry.references])  # and what they stand for by now
     else:
         walk.program.doubt("a loop that keeps defining functions")
     out = join(join(state, entry), after)
