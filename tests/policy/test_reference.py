@@ -1255,7 +1255,22 @@ def test_the_director_agrees_where_it_can_be_confined(
     agree(director, reference, commands)
 
 
+def without_words(file: Any) -> Any:
+    """The same policy, without allows of programs of one's own: what they excuse where everything can be confined, this
+    reading does not know (`test_excused_confinement` tries it).
+    """
+    rules = [
+        {**rule, "when": {key: each for key, each in rule["when"].items() if key != "unread"}}
+        if is_word_of_ones_own({**rule, "when": {**rule["when"], "program": {"in": []}}}) and "program" in rule["when"]
+        else rule
+        for rule in file["rules"]
+    ]
+    return {**file, "rules": rules}
+
+
 def read_twice(folder: Path, base: Any, more: Any, lower: Any) -> tuple[Director, Reference]:
+    base, more = without_words(base), None if more is None else without_words(more)
+    lower = None if lower is None else (without_words(lower[0]), lower[1])
     files = [base, *([more] if more is not None else [])]
     try:
         path = policy_file(folder, "base", base)
