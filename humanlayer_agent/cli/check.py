@@ -176,7 +176,7 @@ def _print(decision: PolicyDecision) -> None:
     if decision.reason:
         print(f"  {visible(decision.reason)}")
     for each in decision.excused:
-        print(f"  excused from {each.rule}: {visible(each.text)}")
+        print(f"  excused from {each.rule} {visible(each.text)}")
     if decision.suggestion and decision.verdict is not Verdict.ALLOW:
         print(f"  instead: {visible(decision.suggestion)}")
     if decision.parse != "ok":

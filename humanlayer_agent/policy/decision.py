@@ -165,7 +165,7 @@ class Excused:
     Args:
         rule: its id.
         by: where what excuses from it is written (file:line).
-        text: the reason, and how long it holds.
+        text: the same in words, with the reason and until when it holds.
     """
 
     rule: str

@@ -327,7 +327,6 @@ class Director:
             situation=situation,
             reduced=rules.confine if self.reduced else None,
             keep=rules.keep,
-            excuses=rules.excuses(judged, situation),
         )
 
     def in_force(self) -> InForce:

@@ -13,8 +13,7 @@ from humanlayer_agent.policy.asks import asks
 from humanlayer_agent.policy.conditions import containment
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.dataflow import Source
-from humanlayer_agent.policy.conditions.evaluation import VERDICTS, CompiledRule, Hit, Judged, strictest
-from humanlayer_agent.policy.conditions.rule_matcher import Excuse
+from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Hit, Judged, strictest
 from humanlayer_agent.policy.decision import (
     SEVERITIES,
     EffectVerdict,
@@ -52,7 +51,6 @@ def decided(
     situation: Situation,
     reduced: Profile | None = None,
     keep: Bounds | None = None,
-    excuses: Iterable[tuple[CompiledRule, Excuse]] = (),
 ) -> PolicyDecision:
     """The decision on a program: the strictest of all hits.
 
@@ -65,7 +63,6 @@ def decided(
         begin: when the work on it began, where that is to be told (ns, as `time.perf_counter_ns` counts).
         situation: what it was judged in.
         reduced: what it is held to, and was not judged under.
-        excuses: what excused parts of it from rules.
         keep: how much of the project is kept before it, should it run confined, and not all of it be known.
     """
     parts: list[PartVerdict] = []
@@ -132,8 +129,14 @@ def decided(
         situation.links.view,
         keep if confinement is not None and _may_write_anything(effects, unresolved) else None,
         findings,
-        tuple(dict.fromkeys(Excused(rule.rule.id, each.by.origin, each.words()) for rule, each in excuses)),
+        tuple(dict.fromkeys(_excused(hit) for each in judged for hit in each.excused)),
     )
+
+
+def _excused(hit: Hit) -> Excused:
+    assert hit.rule is not None
+    assert hit.excuse is not None
+    return Excused(hit.rule.rule.id, hit.excuse.by.origin, hit.excuse.words())
 
 
 def _may_write_anything(effects: Sequence[Effect], unresolved: Sequence[str]) -> bool:

@@ -1256,16 +1256,15 @@ def test_the_director_agrees_where_it_can_be_confined(
 
 
 def without_words(file: Any) -> Any:
-    """The same policy, without allows of programs of one's own: what they excuse where everything can be confined, this
-    reading does not know (`test_excused_confinement` tries it).
+    """The same policy, in which no program of one's own is taken at its author's word: what that excuses where
+    everything can be confined, this reading does not know (`test_excused_confinement` tries exceptions there).
     """
-    rules = [
-        {**rule, "when": {key: each for key, each in rule["when"].items() if key != "unread"}}
-        if is_word_of_ones_own({**rule, "when": {**rule["when"], "program": {"in": []}}}) and "program" in rule["when"]
-        else rule
-        for rule in file["rules"]
-    ]
-    return {**file, "rules": rules}
+
+    def plain_allow(rule: Any) -> Any:
+        when = {key: each for key, each in rule["when"].items() if key != "unread"}
+        return {**rule, "when": when} if rule["decision"] == "allow" and "program" in when else rule
+
+    return {**file, "rules": [plain_allow(rule) for rule in file["rules"]]}
 
 
 def read_twice(folder: Path, base: Any, more: Any, lower: Any) -> tuple[Director, Reference]:

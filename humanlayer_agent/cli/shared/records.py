@@ -38,7 +38,7 @@ class ExcusedRecord(TypedDict):
 
     rule: Annotated[str, "Its id."]
     by: Annotated[str, "Where the exception is written: file:line."]
-    text: Annotated[str, "Until when, and why."]
+    text: Annotated[str, "By what, why, and until when where that ends."]
 
 
 class DecisionRecord(TypedDict):

@@ -9,7 +9,7 @@ The rules of all layers stand in one list; the allow rules of a layer that may n
 that is said here is remembered: every action is judged by what it does, and by where links lead, at that moment.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Profile
@@ -30,7 +30,7 @@ _USUAL = Bounds()
 class Hit:
     """One rule that applies to a command, with the effect it is about. `rule` is None where nothing allows it.
 
-    `source` is where the data comes from that the rule is about.
+    `source` is where the data comes from that the rule is about; `excuse`, what keeps it from applying.
     """
 
     verdict: Verdict
@@ -39,13 +39,14 @@ class Hit:
     effect: Effect | None
     certain: bool
     source: Source = None
+    excuse: Excuse | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Judged:
     """The hits on one command: on itself, and on each of its effects in order.
 
-    `excused` are those that there would be without an exception, where it is judged for a confinement.
+    `excused` are those that there would be without an exception.
     """
 
     command: SimpleCommand
@@ -213,23 +214,6 @@ class Rules:
             effects.append(hits)
         return Judged(command, own, effects, excused)
 
-    def excuses(self, judged: Sequence[Judged], situation: Situation) -> Iterator[tuple[CompiledRule, Excuse]]:
-        """What excuses parts of what was judged, from rules that would apply to them otherwise."""
-        for rule in self.all:
-            if not rule.excuses:
-                continue
-            for each in judged:
-                effects = each.command.effects if rule.by_effect else [None]
-                for effect in effects:
-                    kind = effect.kind if effect is not None else None
-                    excuse = (
-                        rule.excusing(each.command, effect, situation)
-                        if rule.concerns(each.command.program, kind)
-                        else None
-                    )
-                    if excuse is not None:
-                        yield rule, excuse
-
     def _allowing(self, effects: Sequence[Effect], command: SimpleCommand, situation: Situation) -> list[Hit]:
         """The allows that cover all of `effects`; none where one of them is not covered."""
         found: list[Hit] = []
@@ -264,8 +248,8 @@ class Rules:
             value = rule.judge(command, effect, situation)
             verdict = rule.verdict_in(situation)
             if value == NO or (value == MAYBE and verdict is Verdict.ALLOW):
-                if excused is not None and situation.confinement and rule.excusing(command, effect, situation):
-                    excused.append(Hit(Verdict.ASK, rule, command, effect, certain=True))
+                if excused is not None and (excuse := rule.excusing(command, effect, situation)) is not None:
+                    excused.append(Hit(Verdict.ASK, rule, command, effect, certain=True, excuse=excuse))
                 continue
             source = situation.tracing.source if rule.traces else None
             hits.append(Hit(verdict if value == YES else rule.maybe, rule, command, effect, value == YES, source))

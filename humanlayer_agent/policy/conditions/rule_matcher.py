@@ -29,10 +29,10 @@ class Excuse:
     clause: Clause
 
     def words(self) -> str:
-        """Say what excuses, in a sentence without its full stop."""
+        """Say what excuses and why, as the end of a sentence."""
         by = self.by
         if isinstance(by, Rule):
-            return f"{by.id} allows the program, whatever it does ({by.origin})"
+            return f"by {by.id}, which allows the program, whatever it does ({by.origin})"
         return f"until {by.expires} by the exception {by.origin}: {by.reason}"
 
 

@@ -11,7 +11,6 @@ from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.rule_matcher import Excuse
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.policy.language.policy import Rule
 from humanlayer_agent.policy.verdict import reason_of
 from humanlayer_agent.shell import Effect, SimpleCommand
 
@@ -111,16 +110,11 @@ def _missed(
         failed = tuple((name, answer) for name, answer in answers if answer != YES)
         excuse = rule.excuse(command, effect, situation) if rule.when(command, effect, situation) != NO else None
         if excuse is not None:
-            found.append(Tried(rule, ANSWERS[value], (_excused(excuse),), (), excuse))
+            found.append(Tried(rule, ANSWERS[value], (f"excused {excuse.words()}",), (), excuse))
             continue
         because = tuple(f"{clause_text(rule, name)} ({ANSWERS[answer]})" for name, answer in failed)
         found.append(Tried(rule, ANSWERS[value], because or ("unless: excused",), failed))
     yield from sorted(found, key=lambda t: len(t.because))
-
-
-def _excused(excuse: Excuse) -> str:
-    """What excuses from a rule, in a sentence."""
-    return f"excused{':' if isinstance(excuse.by, Rule) else ''} {excuse.words()}"
 
 
 def clause_text(rule: CompiledRule, name: str) -> str:
