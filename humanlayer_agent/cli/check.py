@@ -169,14 +169,14 @@ def _print(decision: PolicyDecision) -> None:
         and decision.parse == "ok"
     ):
         return
-    from humanlayer_agent.safe_text import visible
+    from humanlayer_agent.safe_text import one_line, visible
 
     if runs:
         print(f"  {visible(runs)}")
     if decision.reason:
         print(f"  {visible(decision.reason)}")
     for each in decision.excused:
-        print(f"  excused from {each.rule} {visible(each.text)}")
+        print(f"  excused from {each.rule} {one_line(each.text)}")
     if decision.suggestion and decision.verdict is not Verdict.ALLOW:
         print(f"  instead: {visible(decision.suggestion)}")
     if decision.parse != "ok":

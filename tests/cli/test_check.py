@@ -56,6 +56,26 @@ def test_json_of_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ]
 
 
+def test_what_was_excused_is_told_in_one_line_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever writes an exception does not write lines of ours."""
+    policy = tmp_path / "p.yaml"
+    policy.write_text(
+        "version: 1\npolicy: p\nextends: [builtin:default]\n"
+        "rules: [{id: others, decision: allow, when: {effect: read, paths: {all_within: [/srv/x/**]}}}]\n"
+        'exceptions: [{rule: read-outside-project, when: {paths: {all_within: [/srv/x/**]}}, reason: "a\\ndeny  (b)",'
+        " expires: 2999-01-01}]\n"
+    )
+    arguments = ["check", "--policy", str(policy), "--project", str(tmp_path / "p")]
+    assert main([*arguments, "cat /srv/x/a"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "allow  (others)"
+    assert said[1].startswith("  excused from read-outside-project until 2999-01-01 by the exception ")
+    assert said[1].endswith(":5: a\\x0adeny  (b)")
+    assert len(said) == 2
+    main([*arguments, "--format", "json", "cat /srv/x/a"])
+    assert [each["rule"] for each in json.loads(capsys.readouterr().out)["excused"]] == ["read-outside-project"]
+
+
 def test_rows(tmp_path: Path) -> None:
     rows = [
         {"id": "a", "command": "ls"},
