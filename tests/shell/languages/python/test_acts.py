@@ -25,7 +25,7 @@ STAND_INS = [
     f"import socket, requests\nsocket.socket = object\n{GET}",
     f"import socket, requests\ns = setattr(socket, 'create_connection', print)\n{GET}",
     "import requests\ns = requests.Session()\ns.send = print\ns.get('http://example.org')",
-    "import requests\nclass S(requests.Session):\n    def send(self, request, **kwargs):\n        return requests.Response()\ns = S()\ns.get('http://example.org')",
+    "import requests\nclass S(requests.Session):\n    if True:\n        def send(self, request, **kwargs):\n            pass\n    def request(self, *a):\n        pass\nrequests.Session().get('http://example.org')",
     "import requests\nfrom requests.adapters import HTTPAdapter as H\nclass A(H):\n    def send(self, request, **kwargs):\n        pass\ns = requests.Session()\ns.mount('http://', A())\ns.get('http://example.org')",
     "import httpx\nc = httpx.Client(transport=httpx.MockTransport(print))\nc.get('http://example.org')",
     f"import urllib.request\nfrom unittest.mock import patch\npatch('urllib.request.urlopen').start()\n{OPEN}",
@@ -48,6 +48,10 @@ CERTAIN = [
 ]  # fmt: skip
 
 
+SESSION = "import requests\nclass S(requests.Session):\n    def send(self, request, **kwargs):\n        {}\n"
+"""A session with a `send` of its own, by which all its other methods send."""
+
+
 def sure(source: str) -> set[bool]:
     acts = [act for act in read(source).acts if act.kind == "network"]
     assert acts, source
@@ -62,6 +66,38 @@ def test_a_connection_with_a_stand_in_is_in_doubt(source: str) -> None:
 @pytest.mark.parametrize("source", CERTAIN)
 def test_every_other_one_is_certain(source: str) -> None:
     assert sure(source) == {True}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        SESSION.format("print(request.method)") + "s = S()\ns.request(method='GET', url='http://example.org')",
+        SESSION.format("return requests.Response()") + "f = S().get\nf('http://example.org')",
+    ],
+)
+def test_who_sends_by_a_method_of_its_own_contacts_nobody(source: str) -> None:
+    assert "network" not in {act.kind for act in read(source).acts}
+
+
+@pytest.mark.parametrize(
+    ("body", "use", "acts"),
+    [
+        ("return super().send(request)", "S().get('http://example.org')", {("network", "http://example.org")}),
+        ("open('/srv/x', 'w')", "S().get('http://example.org')", {("write", "/srv/x")}),
+        ("pass", "S.send = requests.Session.send\nS().get('http://example.org')", {("network", "")}),
+        ("pass", "s = S()\ns.send = requests.Session().send\ns.get('http://example.org')", {("network", "http://example.org")}),
+        ("pass", "requests.Session.get(S(), 'http://example.org')", {("network", "http://example.org")}),
+        ("pass", "S().get('/', auth=lambda r: open('/srv/x', 'w'))", {("write", "/srv/x")}),
+    ],
+)
+def test_what_the_method_of_its_own_does_is_read(body: str, use: str, acts: set[tuple[str, str]]) -> None:
+    found = {
+        (act.kind, choice)
+        for act in read(SESSION.format(body) + use).acts
+        for text in act.operands
+        for choice in text.choices or ("",)
+    }
+    assert acts <= found, found
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@
           urlopen: {does: [...], returns: http.client.HTTPResponse}
         types:
           Path: {value: 0, does: [...], methods: {unlink: [{kind: delete, operand: self}]}}
+          # get does it all by giving a Request to `send` of the same object
+          Session: {methods: {get: {does: [{kind: network, operand: [0, url]}], through: {send: Request}}}}
         values: [sep, name]                   # attributes that are plain data
         doubt: [cdll]                         # attributes that nobody can follow
 
@@ -129,6 +131,9 @@ class Entry:
 
     does: Does = ()
     returns: str | None = None
+    through: tuple[str, str] | None = None
+    """The method of the same object that does it all, and the class of its first argument, which stands for the first
+    operand: who overrides that method decides what becomes of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,8 +284,8 @@ def _module(name: str, file: str, text: str) -> ModuleTable:
 def entry(content: Any, file: str) -> Entry:
     """A function, as it stands in a file."""
     if isinstance(content, dict):
-        _check(content, {"does", "returns"}, file)
-        return Entry(does(content.get("does"), file), content.get("returns"))
+        _check(content, {"does", "returns", "through"}, file)
+        return Entry(does(content.get("does"), file), content.get("returns"), _through(content.get("through"), file))
     return Entry(does(content, file))
 
 
@@ -293,6 +298,15 @@ def type_entry(name: str, content: Any, file: str) -> TypeEntry:
     for names, method in (content.get("methods") or {}).items():
         methods |= dict.fromkeys(str(names).split(), entry(method, file))
     return TypeEntry(name, does(content.get("does"), file), content.get("value"), methods)
+
+
+def _through(content: Any, file: str) -> tuple[str, str] | None:
+    if content is None:
+        return None
+    if not isinstance(content, dict) or len(content) != 1:
+        raise TableError(f"{file}: {content!r} is no method with the class of its argument, as {{send: Request}}")
+    ((method, argument),) = content.items()
+    return str(method), str(argument)
 
 
 def does(content: Any, file: str) -> Does:
@@ -364,6 +378,13 @@ def tables() -> Tables:
 def module(name: str) -> ModuleTable | None:
     """The module `name`, or None where no file describes it."""
     return tables().module(name)
+
+
+def method(module: str, kind: str, name: str) -> Entry | None:
+    """The method `name` of the class `kind`; None where no table lists it."""
+    table = tables().module(module)
+    found = table.type(kind) if table is not None else None
+    return found.methods.get(name) if found is not None else None
 
 
 def told(module: str, entry: "Entry | TypeEntry | None") -> bool:

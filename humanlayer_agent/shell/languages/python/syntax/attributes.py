@@ -333,6 +333,8 @@ def _inherited(engine: "Engine", atom: Atom, cls: Class, name: str) -> Value:
             out |= {base}
         elif isinstance(base, Type) and base.module != "builtins":
             owner: Atom = base if isinstance(atom, Class) else Thing(base.module, base.name, DATA)
+            if isinstance(atom, Instance) and handed_on(cls, base, name):
+                owner = atom
             out |= frozenset({Bound(owner, name)}) if not name.startswith("__") else ANYTHING
         elif isinstance(base, Type):
             out |= PLAIN if name not in ("__init__", "__new__") else EMPTY
@@ -342,13 +344,22 @@ def _inherited(engine: "Engine", atom: Atom, cls: Class, name: str) -> Value:
     return out
 
 
+def handed_on(cls: Class, base: Type, name: str) -> "tables.Entry | None":
+    """The method `name` that `cls` inherits from `base`, where all that it does is to call one that `cls` has itself.
+
+    `requests.Session.get` sends by `self.send`: a class with a `send` of its own decides where that goes.
+    """
+    entry = tables.method(base.module, base.name, name)
+    return entry if entry is not None and entry.through is not None and entry.through[0] in cls.definite else None
+
+
 # ---- storing ----------------------------------------------------------------------------------------
 
 
 def put(engine: "Engine", target: Value, name: str, value: Value) -> None:
     """`target.name = value`."""
     name = plain_name(name)
-    if name in names.NOT_TO_SET or (name == "__class__" and any(isinstance(a, Class) for a in value)):
+    if name in names.NOT_TO_SET or (name == "__class__" and _of_class(target, value)):
         engine.doubt(f"`{name}` is set")
     if name == "__dict__":
         _replace_names(engine, target, value)
@@ -357,6 +368,11 @@ def put(engine: "Engine", target: Value, name: str, value: Value) -> None:
         process_environment.import_paths(engine, value, name)
     for atom in target:
         _put(engine, atom, name, value)
+
+
+def _of_class(target: Value, value: Value) -> bool:
+    """Does something get a class that other methods come with?"""
+    return any(isinstance(a, Class) for a in value) or any(isinstance(a, Instance | Class | Super) for a in target)
 
 
 def remove(engine: "Engine", target: Value, name: str | None) -> None:

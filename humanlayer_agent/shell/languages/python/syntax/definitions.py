@@ -141,6 +141,10 @@ def _kept(engine: "Engine", made: Closure, parameter: ast.arg, value: Value) -> 
     engine.add(made.defaults, frozenset({listed, named}))
 
 
+METACLASS = Type("builtins", "type")
+"""What a class inherits from that makes classes, or has been made by one of the program's."""
+
+
 def cls(engine: "Engine", node: ast.ClassDef) -> None:
     """`class C(...):`"""
     made = engine.site(node, "class", lambda: _new_class(engine, node))
@@ -148,6 +152,8 @@ def cls(engine: "Engine", node: ast.ClassDef) -> None:
         inner = base.value if isinstance(base, ast.Starred) else base
         engine.add(made.bases, expressions.value(engine, inner))
     keywords = {k.arg or "**": expressions.value(engine, k.value) for k in node.keywords}
+    if not {"metaclass", "**"}.isdisjoint(keywords) or METACLASS in attributes.foreign_bases(engine, made):
+        made.definite = frozenset()  # a metaclass makes of the body what it likes
     before, engine.scope = engine.scope, made.scope
     statements.block(engine, node.body)
     engine.scope = before

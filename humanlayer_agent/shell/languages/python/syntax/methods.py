@@ -18,6 +18,7 @@ from humanlayer_agent.shell.languages.python.types import (
     containers,
     files,
     path_objects,
+    path_values,
     string_methods,
 )
 from humanlayer_agent.shell.languages.python.unknown_code import argument_doubts, reflection, unknown_calls
@@ -80,6 +81,8 @@ def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:  # noq
         return reflection.subclasses(engine, atom)
     if isinstance(atom, Type):
         return _unbound(engine, atom, name, args)
+    if isinstance(atom, Instance) and (bases := _handing_on(engine, atom, name)):
+        return engine.union(_handed_on(engine, atom, base, name, args) for base in bases)
     if isinstance(atom, str | Const) or (isinstance(atom, Mark) and atom is not ANY and atom is not SELF):
         return string_methods.method(engine, atom, name, args)
     if atom is ANY:
@@ -106,6 +109,28 @@ def _by_object(engine: "Engine", atom: Atom, name: str) -> bool:
         return True
     cls = atom.cls if isinstance(atom, Instance) else atom
     return isinstance(cls, Class) and not attributes.lookup(engine, cls, name)
+
+
+def _handing_on(engine: "Engine", atom: Instance, name: str) -> list[Type]:
+    """The known classes from which the object inherits a method that calls one of the object's own."""
+    if attributes.lookup(engine, atom.cls, name):
+        return []
+    bases = attributes.foreign_bases(engine, atom.cls)
+    return [base for base in bases if isinstance(base, Type) and attributes.handed_on(atom.cls, base, name)]
+
+
+def _handed_on(engine: "Engine", atom: Instance, base: Type, name: str, args: Args) -> Value:
+    """An inherited method calls one of the object's own, with an object that stands for the operand."""
+    entry = attributes.handed_on(atom.cls, base, name)
+    if entry is None or entry.through is None:
+        return ANYTHING
+    calls.hand_over(engine, args, entry.does, f"{base.dotted}.{name}", told=tables.told(base.module, entry))
+    called, argument = entry.through
+    given = (args.operand(e.operand) for e in entry.does if e.operand is not None)
+    operand = EMPTY.union(*(PLAIN if value is None else value for value in given))
+    made = frozenset(Thing(base.module, argument, path_values.path_atom(each)) for each in operand)
+    own = attributes.get(engine, frozenset({atom}), called)
+    return ANYTHING | calls.call(engine, own, Args.unknown(args.node).before(made), called)
 
 
 def _unknown(engine: "Engine", name: str, args: Args) -> Value:

@@ -165,7 +165,9 @@ def _return(engine: "Engine", node: ast.Return) -> None:
 
 def _delete(engine: "Engine", node: ast.Delete) -> None:
     for target in node.targets:
-        if isinstance(target, ast.Attribute):
+        if isinstance(target, ast.Name) and engine.executing and engine.scope.cls is not None:
+            attributes.remove(engine, frozenset({engine.scope.cls}), target.id)
+        elif isinstance(target, ast.Attribute):
             attributes.remove(engine, expressions.value(engine, target.value), target.attr)
         elif isinstance(target, ast.Subscript):
             holder = expressions.value(engine, target.value)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.languages.python.library import tables
-from humanlayer_agent.shell.languages.python.objects import Class, Container
+from humanlayer_agent.shell.languages.python.objects import Class, Container, Scope
 from humanlayer_agent.shell.languages.python.syntax import attributes, imports
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args, Special
 from humanlayer_agent.shell.languages.python.types import containers, iteration
@@ -107,6 +107,8 @@ def _delattr(engine: "Engine", args: Args) -> Value:
 
 def _vars(engine: "Engine", args: Args) -> Value:
     value = args.at(0)
+    if value is None:
+        _handed_out(engine)
     return _globals(engine, args) if value is None else frozenset(Namespace(a) for a in value)
 
 
@@ -114,8 +116,18 @@ def _globals(engine: "Engine", args: Args) -> Value:
     return frozenset({Namespace(SELF)})
 
 
+def _handed_out(engine: "Engine") -> None:
+    """Where a class's body hands out its names, they may be taken from it."""
+    scope: Scope | None = engine.scope
+    while scope is not None and scope.kind == "comprehension":
+        scope = scope.parent
+    if scope is not None and scope.cls is not None:
+        scope.cls.definite = frozenset()
+
+
 def _locals(engine: "Engine", args: Args) -> Value:
     """The names that can be seen here; those of functions are as good as those of the module."""
+    _handed_out(engine)
     if engine.scope is engine.module:
         return frozenset({Namespace(SELF)})
     held = engine.container(args.node, "dict")
