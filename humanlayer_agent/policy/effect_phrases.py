@@ -40,6 +40,7 @@ class Row:
     subcommand: frozenset[str] | None = None
     word: frozenset[str] | None = None
     operand: frozenset[str] | None = None
+    origin: frozenset[str] | None = None
     unread: bool | None = None
     flag: frozenset[str] | None = None
     option: frozenset[str] | None = None
@@ -57,6 +58,7 @@ class Row:
             (self.role is not None and effect.role not in self.role)
             or (self.program is not None and program not in self.program)
             or (self.operand is not None and effect.operand not in self.operand)
+            or (self.origin is not None and effect.origin not in self.origin)
             or (self.unread is not None and effect.unread is not self.unread)
         ):
             return False
@@ -325,7 +327,7 @@ def _read(fields: dict[str, Any]) -> Row:
     if beside is not None:
         kind, _, role = beside.partition(" ")
         fields["beside"] = (kind, role)
-    for name in ("role", "program", "subcommand", "word", "operand", "flag", "option"):
+    for name in ("role", "program", "subcommand", "word", "operand", "origin", "flag", "option"):
         if name in fields:
             value = fields[name]
             fields[name] = frozenset(value if isinstance(value, list) else [value])

@@ -32,6 +32,8 @@ _PLACEHOLDER = re.compile(r"\{\{ ([a-z]+) \}\}")
 _OPERANDS = {"paths": "an unknown path", "hosts": "an unknown host", "operand": "something unknown"}
 """Names for what effects are about, and what is said where there is none."""
 _DOES = "{{ does }}"
+_PLACE = re.compile(r"\{\{ does \}\}, ((?:outside|where) [^{}]*)\.")
+"""A reason that says where it is done, and no more."""
 _SHOWN = 200
 _CHANGES = frozenset({"execute", "write", "append", "delete", "move", "metadata"})
 _NAMED = 5
@@ -280,7 +282,7 @@ def _findings(ordered: Sequence[Hit]) -> Iterator[Finding]:
         text = reason_of(first, alike)
         if doubts:
             stem = _doubted(first) if _is_doubt(first) else text.removesuffix(".")
-            text = f"{stem}; {_named_rules(doubts)}."
+            text = f"{stem}{_named_rules(doubts)}."
         severity = first.rule.rule.severity if first.rule is not None else "medium"
         text = " ".join(filter(None, (text, versions(alike))))
         yield Finding(text, first.verdict, rule_ids(hits), severity, first.certain)
@@ -340,11 +342,17 @@ def _only_does(hit: Hit) -> bool:
 
 
 def _named_rules(hits: Sequence[Hit]) -> str:
-    """Return which rules nobody can rule out, as the end of a sentence."""
+    """Return which rules nobody can rule out, as the end of a sentence: what the first of them is about, where its
+    reason tells that of the place alone ("outside the project").
+    """
     first, *others = rule_ids(hits)
+    rule = hits[0].rule
+    if rule is not None and (place := _PLACE.fullmatch(rule.rule.reason)):
+        more = f"{len(others)} more rules may apply" if len(others) > 1 else f"the rule {''.join(others)} may apply"
+        return f", perhaps {place[1]}" + (f"; {more}" if others else "")
     if len(others) > 1:
-        return f"the rule {first} may apply, and {len(others)} more"
-    return f"the rules {first} and {others[0]} may apply" if others else f"the rule {first} may apply"
+        return f"; the rule {first} may apply, and {len(others)} more"
+    return f"; the rules {first} and {others[0]} may apply" if others else f"; the rule {first} may apply"
 
 
 def _is_doubt(hit: Hit) -> bool:
@@ -386,7 +394,7 @@ def reason_of(hit: Hit, also: Sequence[Hit] = ()) -> str:
         what = _does(hits) or f"Runs `{short(hit.command.text.strip())}`"
         return f"{what}: no rule allows it."
     if _is_doubt(hit):
-        return f"{_doubted(hit)}; {_named_rules(hits)}."
+        return f"{_doubted(hit)}{_named_rules(hits)}."
     text = render(hit.rule.rule.reason or hit.rule.rule.id, hit, hits)
     return text if hit.certain else f"Perhaps: {text}"
 
@@ -433,11 +441,18 @@ def render(template: str, hit: Hit, also: Sequence[Hit] = ()) -> str:
 
 
 def attributes_of(command: SimpleCommand) -> str:
-    """Return which account, cluster or place a command means, for people: "context prod, no namespace named"."""
+    """Return which account, cluster or place a command means, for people: "context prod, the namespace that is set".
+
+    What is not named is as the program's own settings have it. Of what the command itself is about ("repo delete
+    acme/app", "delete namespace staging") nothing is said.
+    """
     named = command.attributes.items()
     known = [f"{name} {' or '.join(short(str(one)) for one in values)}" for name, values in named if None not in values]
-    unknown = [name for name, values in named if None in values]
-    return ", ".join([*known, *([f"no {' or '.join(unknown)} named"] if unknown else [])]) or "no place named"
+    words = tuple(word for word in (*(command.subcommand or "").split(), *command.operands) if word and word.isalpha())
+    unset = [name for name, values in named if None in values and not any(name.startswith(word) for word in words)]
+    if unset:
+        known.append(f"the {' and '.join(unset)} that {'are' if len(unset) > 1 else 'is'} set")
+    return ", ".join(known) or "as the program's own settings say"
 
 
 def _fact(name: str, hit: Hit, hits: Sequence[Hit], otherwise: str) -> str:

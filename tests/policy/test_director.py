@@ -252,7 +252,7 @@ FINDINGS = """
                 ("medium", ("contacts",), "Requests data from example.org: `curl https://example.org`."),
             ],
         ),
-        ("scp /etc/x web1:", [("medium", ("contacts",), "Copies /etc/x to web1.")]),
+        ("scp /etc/x web1:", [("medium", ("contacts",), "Copies /etc/x to web1: `scp /etc/x web1:`.")]),
         (
             'ssh "$H" ls; rm /srv/a',
             [

@@ -37,7 +37,9 @@ def test_what_one_sentence_tells_no_other_tells_again() -> None:
     read = next(effect for effect in command.effects if effect.kind == "read")
     network = next(effect for effect in command.effects if effect.kind == "network")
     assert told_by(command, read) == [(command, network)]
-    assert sentence([(command, read), (command, network)]) == "Copies /srv/app/a.txt to web1.example.org"
+    assert sentence([(command, read), (command, network)]) == (
+        "Copies /srv/app/a.txt to web1.example.org: `scp a.txt web1.example.org:`"
+    )
     assert sentence([(command, read)]) == "Copies from /srv/app/a.txt"  # alone it must tell of itself
 
 

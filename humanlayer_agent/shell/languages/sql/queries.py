@@ -431,7 +431,9 @@ class _Statement:
         words = self.words
         if words & {"user", "role", "system", "extension", "server"} and self.dialect is not Dialect.SQLITE:
             self.act(DATABASE, "administer", "drop")
-        self.act(DATABASE, "delete", *(self.things(self.first + 1) or ["drop"]))
+        kind = self.word(self.first + 1)
+        origin = f"drop {kind}" if kind in ("table", "database", "schema", "view", "index") else "drop"
+        self.act(DATABASE, "delete", *(self.things(self.first + 1) or ["drop"]), origin=origin)
 
     def attach(self) -> None:
         at = self.first + (2 if self.word(self.first + 1) == "database" else 1)

@@ -85,7 +85,11 @@ def test_who_sends_by_a_method_of_its_own_contacts_nobody(source: str) -> None:
         ("return super().send(request)", "S().get('http://example.org')", {("network", "http://example.org")}),
         ("open('/srv/x', 'w')", "S().get('http://example.org')", {("write", "/srv/x")}),
         ("pass", "S.send = requests.Session.send\nS().get('http://example.org')", {("network", "")}),
-        ("pass", "s = S()\ns.send = requests.Session().send\ns.get('http://example.org')", {("network", "http://example.org")}),
+        (
+            "pass",
+            "s = S()\ns.send = requests.Session().send\ns.get('http://example.org')",
+            {("network", "http://example.org")},
+        ),
         ("pass", "requests.Session.get(S(), 'http://example.org')", {("network", "http://example.org")}),
         ("pass", "S().get('/', auth=lambda r: open('/srv/x', 'w'))", {("write", "/srv/x")}),
     ],
