@@ -92,6 +92,8 @@ class Engine:
         self.injected = Cell()
         """What a name that is bound nowhere may be, where code is executed with names of its own."""
         self.stars: list[Module] = []
+        self.configured: frozenset[str] = frozenset()
+        """The settings of a library that the program itself has made what they are."""
         self.sites: dict[tuple[int, str], object] = {}
         self.scopes: dict[int, Scope] = {}
         self.trees: list[ast.AST] = [tree]

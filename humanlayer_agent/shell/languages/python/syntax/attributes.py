@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.languages.python import names
-from humanlayer_agent.shell.languages.python.library import module_values, process_environment, tables
+from humanlayer_agent.shell.languages.python.library import configured, module_values, process_environment, tables
 from humanlayer_agent.shell.languages.python.objects import Class, Closure, Container, File, Partial
 from humanlayer_agent.shell.languages.python.syntax import calls
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
@@ -78,9 +78,7 @@ def _get(engine: "Engine", atom: Atom, name: str) -> Value:
     if (name.startswith("__") or name in names.PECULIAR) and (found := _special(engine, atom, name)) is not None:
         return found
     if isinstance(atom, Lib):
-        if name in names.REACHED:
-            return module_values.module(name)
-        return stored(engine, name) | {Lib(f"{atom.name}.{name}") if atom.name.count(".") < MAX_DOTS else ANY}
+        return module_values.module(name) if name in names.REACHED else _of_library(engine, atom, name)
     if isinstance(atom, Module):
         return module_values.of_module(engine, atom, name)
     if isinstance(atom, Instance | Class | Super):
@@ -105,6 +103,13 @@ def _get(engine: "Engine", atom: Atom, name: str) -> Value:
     if isinstance(atom, File):
         return files.attribute(engine, atom, name)
     return frozenset({Bound(atom, name)})
+
+
+def _of_library(engine: "Engine", atom: Lib, name: str) -> Value:
+    known = stored(engine, name)
+    if known and atom.name == configured.OBJECT and name in engine.configured:
+        return known
+    return known | {Lib(f"{atom.name}.{name}") if atom.name.count(".") < MAX_DOTS else ANY}
 
 
 def stored(engine: "Engine", name: str) -> Value:

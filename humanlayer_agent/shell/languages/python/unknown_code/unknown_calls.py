@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.languages.behaviour import Act, Text
 from humanlayer_agent.shell.languages.python import names
+from humanlayer_agent.shell.languages.python.library import configured, tables, wrappers
 from humanlayer_agent.shell.languages.python.library import module_values as library
-from humanlayer_agent.shell.languages.python.library import tables, wrappers
 from humanlayer_agent.shell.languages.python.syntax import attributes
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
 from humanlayer_agent.shell.languages.python.types import files
@@ -41,6 +41,9 @@ def call(engine: "Engine", args: Args, label: str, library: str) -> Value:
     if library:
         table = tables.module(library.partition(".")[0])
         network = table is not None and table.network
+    if library == configured.CALL:
+        for name in engine.configured.intersection(args.named):
+            engine.add(engine.attribute(name), args.named[name])
     kind = names.UNMISTAKABLE.get(label)
     if kind in ("shell", "program") or label == "rmtree":
         _unmistakable(engine, kind or "", label, args, args.at(0) or PLAIN)
