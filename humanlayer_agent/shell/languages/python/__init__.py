@@ -84,13 +84,13 @@ def _read(source: str, tree: ast.Module, argv: Sequence[Text] | None, path: str 
 def follow(engine: "Engine", tree: ast.Module) -> None:
     """Read the module, then what it calls, then the functions that nobody seems to call."""
     from humanlayer_agent.shell.languages.python import scopes
-    from humanlayer_agent.shell.languages.python.library import configured
+    from humanlayer_agent.shell.languages.python.library import django_settings
     from humanlayer_agent.shell.languages.python.syntax import statements
     from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 
     scopes.module_scope(engine, tree)
     if ".configure(" in engine.source:
-        engine.configured = configured.names(tree)
+        engine.configured = django_settings.names(tree)
     engine.wait(engine.unit)
     engine.drain(statements.read)
     mentioned: Counter[str] | None = None

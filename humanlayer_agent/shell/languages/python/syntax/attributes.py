@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.languages.python import names
-from humanlayer_agent.shell.languages.python.library import configured, module_values, process_environment, tables
+from humanlayer_agent.shell.languages.python.library import django_settings, module_values, process_environment, tables
 from humanlayer_agent.shell.languages.python.objects import Class, Closure, Container, File, Partial
 from humanlayer_agent.shell.languages.python.syntax import calls
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
@@ -107,7 +107,7 @@ def _get(engine: "Engine", atom: Atom, name: str) -> Value:
 
 def _of_library(engine: "Engine", atom: Lib, name: str) -> Value:
     known = stored(engine, name)
-    if known and atom.name == configured.OBJECT and name in engine.configured:
+    if known and atom.name == django_settings.OBJECT and name in engine.configured:
         return known
     return known | {Lib(f"{atom.name}.{name}") if atom.name.count(".") < MAX_DOTS else ANY}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.languages.behaviour import Act, Text
 from humanlayer_agent.shell.languages.python import names
-from humanlayer_agent.shell.languages.python.library import configured, tables, wrappers
+from humanlayer_agent.shell.languages.python.library import django_settings, tables, wrappers
 from humanlayer_agent.shell.languages.python.library import module_values as library
 from humanlayer_agent.shell.languages.python.syntax import attributes
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
@@ -41,7 +41,7 @@ def call(engine: "Engine", args: Args, label: str, library: str) -> Value:
     if library:
         table = tables.module(library.partition(".")[0])
         network = table is not None and table.network
-    if library == configured.CALL:
+    if library == django_settings.CALL:
         for name in engine.configured.intersection(args.named):
             engine.add(engine.attribute(name), args.named[name])
     kind = names.UNMISTAKABLE.get(label)

@@ -1,8 +1,8 @@
 """Settings that a program gives itself before it does anything else: `django.conf.settings.configure(STATIC_ROOT=...)`.
 
 Otherwise they are those of a project, which nobody reads here: a folder that is deleted after a test may then be one
-with what users have uploaded. So the program must be one that can't have got others: it imports nothing but the standard
-library and Django, before the call nothing that reads settings, and reaches them by no other way than by their names.
+with what users have uploaded. So the program must be one that can't have got others: it imports nothing but the
+standard library and Django, before the call nothing that reads settings, and reaches them only by their names.
 """
 
 import ast
