@@ -66,6 +66,8 @@ _TYPED = (".ts", ".cts", ".mts", ".tsx")
 _SCRIPTS = (".js", ".cjs", ".mjs", ".jsx", *_TYPED)
 """Files that node runs."""
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
+_FURTHER = (".toml", ".json", ".ini", ".cfg", ".yml", ".yaml")
+"""How the names of further settings end."""
 _MODULE_ENDINGS = ("", *_SCRIPTS, ".json", *(f"/index{each}" for each in _SCRIPTS))
 """What may stand behind the name of a module that is a file."""
 _WORDS = {".proverc": "prove", ".perltidyrc": "perltidy"}
@@ -147,11 +149,8 @@ def _read(text: str, path: str, files: Files | None, out: Behaviour, depth: int)
             given = (Text.of(variable.removeprefix(_ANY)), Text.of(value.strip("\"'")))
             out.acts.append(Act("environment", given, origin=name))
         return
-    if name.endswith(_SCRIPTS):
-        _script(text, path, files, out, depth)
-        return
-    if name in _CODE or name.startswith("Directory.Build.") or name.endswith(_ENDINGS):
-        _unread(out, path)
+    if name in _CODE or name.startswith("Directory.Build.") or name.endswith((*_ENDINGS, *_SCRIPTS)):
+        _code(text, path, files, out, depth)
         return
     try:
         pairs = list(islice(_pairs(text, name), MAX_SETTINGS + 2))
@@ -172,6 +171,13 @@ def _read(text: str, path: str, files: Files | None, out: Behaviour, depth: int)
             out.acts.append(_shell(f"cmake -D{shlex.quote(f'{setting}={value}')}", here, setting))
         else:
             _setting(setting, value, path, files, out, depth)
+
+
+def _code(text: str, path: str, files: Files | None, out: Behaviour, depth: int) -> None:
+    if path.endswith(_SCRIPTS):
+        _script(text, path, files, out, depth)
+    else:
+        _unread(out, path)
 
 
 def _script(text: str, path: str, files: Files | None, out: Behaviour, depth: int) -> None:
@@ -226,7 +232,11 @@ def _setting(setting: str, value: str, path: str, files: Files | None, out: Beha
     if node and _VARIABLE.fullmatch(variable := setting.rpartition(".")[2]):
         out.acts.append(Act("environment", (Text.of(variable), Text.of(value)), origin=setting))
     if node and kind in ("", "import-path", "settings"):
-        _modules(setting, value, here, out, known=kind != "")
+        _modules(setting, value, here, out, kind)
+        for word in _words(value) if kind != "settings" else ():
+            if word.endswith(_FURTHER) and not re.search(r"[*?{]", word):
+                _further(word, path, files, out, depth)
+    if node and kind in ("", "import-path"):
         return
     any_name = setting == "include" and (depth or posixpath.basename(path) in _PRESETS)
     if any_name or (kind == "settings" and setting.endswith("extend")):
@@ -252,17 +262,21 @@ def is_of_node(path: str) -> bool:
     return name == "package.json" or name.endswith(_SCRIPTS) or _OF_NODE.fullmatch(name) is not None
 
 
-def _modules(setting: str, value: str, here: str, out: Behaviour, *, known: bool) -> None:
-    """Code for node that a tool loads, by its path or by the name of a package, which a file of that name may be."""
+def _modules(setting: str, value: str, here: str, out: Behaviour, kind: str) -> None:
+    """Code for node that a tool loads, by its path or by the name of a package, which a file of that name may be; what
+    settings build upon is one of the two by its form.
+    """
     for word in _words(value):
         path = _HERE.sub(".", word)
         if re.search(r"[*?|\\^()]", path) or "://" in path or path[:1] in ("-", "#", "@", "!"):
             continue
         if _OPEN.search(path):
-            if known:
+            if kind:
                 out.acts.append(Act("execute", (Text(),), "import-path", origin=setting))
             continue
         named = path[:1] in (".", "/", "~")
+        if kind == "settings" and not named:
+            continue
         there = Text.of(path if path[:1] == "~" else posixpath.join(here, path))
         out.acts.append(Act("execute", (there,), "setting-module", origin=setting, sure=named))
 
@@ -313,11 +327,7 @@ def _further(word: str, path: str, files: Files | None, out: Behaviour, depth: i
     if any_name and (depth >= MAX_DEPTH or _OPEN.search(word)):
         _unread(out, word)
         return
-    if (
-        not any_name
-        and not word.startswith((".", "/", "~"))
-        and not word.endswith((".toml", ".json", ".ini", ".cfg", ".yml", ".yaml"))
-    ):
+    if not any_name and not word.startswith((".", "/", "~")) and not word.endswith(_FURTHER):
         return
     if word.startswith(("http:", "https:")):
         out.acts.append(Act("network", (Text.of(word),), origin="settings"))

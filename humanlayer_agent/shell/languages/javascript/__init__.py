@@ -41,9 +41,7 @@ def read_settings(text: str, *, path: str, typed: bool = False) -> tuple[Behavio
     return _read(text, None, path, typed, pairs), pairs
 
 
-def _read(
-    text: str, argv: Sequence[Text] | None, path: str | None, typed: bool, pairs: list[Pair] | None
-) -> Behaviour:
+def _read(text: str, argv: Sequence[Text] | None, path: str | None, typed: bool, pairs: list[Pair] | None) -> Behaviour:
     from humanlayer_agent.shell.languages.javascript import control_statements, exported_settings
     from humanlayer_agent.shell.languages.javascript.evaluation import Evaluator, TooMuch
     from humanlayer_agent.shell.languages.javascript.source_tree import Unreadable, parse

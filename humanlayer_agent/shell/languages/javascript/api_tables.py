@@ -42,7 +42,7 @@ _RESULTS = {"text", "texts", "number", "plain", "value", "symbol"}
 EFFECTS = frozenset({"read", "write", "append", "delete", "move", "metadata", "network", "process"})
 
 
-_RUNS = COMMAND_WORDS | {"run", "runner", "command", "commands", "execute", "script", "scripts", "hook", "hooks", "copy"}
+_RUNS = COMMAND_WORDS | set(str.split("run runner command commands execute script scripts hook hooks copy"))
 """Words in the name of a package that may run, or copy, what it is told."""
 
 

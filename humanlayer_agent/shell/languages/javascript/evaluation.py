@@ -53,9 +53,7 @@ class Evaluator:
         configures: a tool loads it as its settings, and what these name with it.
     """
 
-    def __init__(
-        self, root: Node, argv: Sequence[Text] | None, path: str | None, *, configures: bool = False
-    ) -> None:
+    def __init__(self, root: Node, argv: Sequence[Text] | None, path: str | None, *, configures: bool = False) -> None:
         self.root, self.argv, self.path, self.configures = root, argv, path, configures
         self.tables: Tables = tables()
         self.scope = Scope(None, function=True)
