@@ -56,11 +56,11 @@ _NAMES = {
 """Files that a program or a person runs by their name, and what they are written in."""
 _CODE_OF_TOOLS = re.compile(
     r"(?:\.?(?:eslint|jest|vite|vitest|webpack|rollup|babel|prettier|postcss|tailwind|stylelint|commitlint|playwright|cypress"
-    r"|karma|nuxt|next|svelte|astro|metro|tsup|esbuild|lint-staged|release|mocha|nyc|ava|c8)(?:rc|\.config)|gulpfile|Gruntfile)"
-    r"\.[cm]?[jt]sx?",
+    r"|karma|nuxt|next|svelte|astro|metro|tsup|esbuild|lint-staged|release|mocha|nyc|ava|c8)(?:rc|\.config|\.workspace)"
+    r"|gulpfile|Gruntfile)\.(?:[cm]?[jt]sx?|json[c5]?|ya?ml|toml)|\.postcssrc",
     re.ASCII,
 )
-"""Settings of tools that are code in JavaScript."""
+"""Settings of tools that node runs: code in JavaScript, or what names such code."""
 _TEMPLATES = (
     ".am", ".in", ".PL", ".j2", ".tmpl", ".template", ".md", ".txt", ".rst", ".bak", ".orig", ".patch", ".diff",
 )  # fmt: skip

@@ -64,8 +64,8 @@ def _act(run: Run, act: Act, language: str) -> None:
         _runs(run, act, language, origin)
         return
     operand = act.operands[0] if act.operands else Text()
-    if act.kind == "execute" and act.role == "module":
-        _module(run, operand, origin, language)
+    if act.kind == "execute" and act.role in ("module", "setting-module"):
+        _module(run, act, operand, origin, language)
     elif act.kind in _FILES or (act.kind == "execute" and act.role in ("script", "import-path")):
         _file(run, act, operand, origin, language)
     elif act.kind in ("network", "listen"):
@@ -115,7 +115,7 @@ def _file(run: Run, act: Act, operand: Text, origin: str, language: str) -> None
                     database_code.note(run, effect, field)
 
 
-def _module(run: Run, operand: Text, origin: str, language: str) -> None:
+def _module(run: Run, act: Act, operand: Text, origin: str, language: str) -> None:
     """Code for node loads a module by a path, which is looked for once all is known that the action writes."""
     from humanlayer_agent.shell.languages.javascript import module_files
 
@@ -123,7 +123,10 @@ def _module(run: Run, operand: Text, origin: str, language: str) -> None:
     for name in operand.choices:
         for cwd in ("/",) if name.startswith("/") else run.state.cwd or ():
             path = plain_path(absolute_path(name, cwd))
-            load = partial(module_files.load, later, path, origin, typed=language == "typescript")
+            if act.role == "setting-module":
+                load = partial(module_files.load_named, later, path, origin, sure=act.sure)
+            else:
+                load = partial(module_files.load, later, path, origin, typed=language in ("typescript", "settings"))
             run.walk.scripts.later(run.command, load)
         if run.state.cwd is None and not name.startswith("/"):
             run.code(None, what=name, role="script", origin=origin)

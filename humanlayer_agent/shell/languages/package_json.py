@@ -2,7 +2,7 @@
 
 import json
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from humanlayer_agent.shell.languages.behaviour import Act, Behaviour, Found, Text
 
@@ -23,7 +23,12 @@ _ITSELF = {
 }  # fmt: skip
 """The scripts that a sub-command runs by itself."""
 _TOOLS = frozenset(
-    str.split("jest mocha ava tap nyc c8 babel eslintConfig prettier stylelint commitlint postcss ts-node vitest")
+    str.split(
+        """
+        ava babel c8 commitlint cypress eslintConfig jest lint-staged mocha nyc postcss prettier release stylelint tap
+        ts-node vitest xo
+        """
+    )
 )
 """Tools that have their settings in package.json, and load the code that these name."""
 _NAMED = frozenset({"run", "run-script", "rum", "urn"})
@@ -95,20 +100,11 @@ def whole(text: str, path: str | None, files: Callable[[str], Found] | None) -> 
         content = json.loads(text)
     except (ValueError, RecursionError):
         return out
-    for tool in _TOOLS & content.keys() if isinstance(content, dict) else ():
-        for value in _texts(content[tool]):
-            if value.startswith(("/", "~/", "../")):
-                place = Text.of(posixpath.join(directory, value))
-                out.acts.append(Act("execute", (place,), "import-path", origin=f"settings of {tool}"))
+    from humanlayer_agent.shell.languages import tool_settings
+
+    for tool in sorted(_TOOLS & content.keys()) if isinstance(content, dict) else ():
+        tool_settings.section(tool, content[tool], path or "/package.json", files, out)
     return out
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
 
 
 def _quoted(arguments: Sequence[str] | None) -> str:

@@ -60,10 +60,24 @@ _CODE = frozenset(
         """
     )
 )
-_ENDINGS = (".gradle", ".gradle.kts", ".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".jsx", ".tsx")
+_ENDINGS = (".gradle", ".gradle.kts")
 """Files in a language that is not read here, which a tool runs before anything of the project runs."""
+_TYPED = (".ts", ".cts", ".mts", ".tsx")
+_SCRIPTS = (".js", ".cjs", ".mjs", ".jsx", *_TYPED)
+"""Files that node runs."""
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
+_FURTHER = (".toml", ".json", ".ini", ".cfg", ".yml", ".yaml")
+"""How the names of further settings end."""
+_MODULE_ENDINGS = ("", *_SCRIPTS, ".json", *(f"/index{each}" for each in _SCRIPTS))
+"""What may stand behind the name of a module that is a file."""
 _WORDS = {".proverc": "prove", ".perltidyrc": "perltidy"}
 """Files of words that a program gets beside those that it is given."""
+_OF_NODE = re.compile(
+    r"\.?(?:ava|babel|c8|commitlint|cypress|eslint|jest|lint-staged|mocha|next|nyc|playwright|postcss|prettier|release"
+    r"|stylelint|svelte|swc|tailwind|tap|vite|vitest|webpack|xo)(?:rc|\.config|\.workspace)?(?:\.[a-z0-9]+)?",
+    re.ASCII,
+)
+"""Settings, in whatever form, of tools that node runs."""
 _PRESETS = ("CMakePresets.json", "CMakeUserPresets.json")
 _ANY_NAME = (".ini", ".cfg")
 _KNOWN = frozenset(
@@ -104,6 +118,15 @@ def whole(text: str, path: str | None, files: Files | None) -> Behaviour:
     return out
 
 
+def section(tool: str, value: object, path: str, files: Files | None, out: Behaviour) -> None:
+    """Add what the settings of a tool do that stand in package.json, under its name."""
+    for number, (setting, text) in enumerate(_flat(value, tool)):
+        if number > MAX_SETTINGS:
+            _unread(out, path)
+            return
+        _setting(setting, text, path, files, out, 0)
+
+
 def _read(text: str, path: str, files: Files | None, out: Behaviour, depth: int) -> None:
     name, here = posixpath.basename(path), posixpath.dirname(path)
     lines = text.splitlines()
@@ -126,8 +149,8 @@ def _read(text: str, path: str, files: Files | None, out: Behaviour, depth: int)
             given = (Text.of(variable.removeprefix(_ANY)), Text.of(value.strip("\"'")))
             out.acts.append(Act("environment", given, origin=name))
         return
-    if name in _CODE or name.startswith("Directory.Build.") or name.endswith(_ENDINGS):
-        _unread(out, path)
+    if name in _CODE or name.startswith("Directory.Build.") or name.endswith((*_ENDINGS, *_SCRIPTS)):
+        _code(text, path, files, out, depth)
         return
     try:
         pairs = list(islice(_pairs(text, name), MAX_SETTINGS + 2))
@@ -150,6 +173,52 @@ def _read(text: str, path: str, files: Files | None, out: Behaviour, depth: int)
             _setting(setting, value, path, files, out, depth)
 
 
+def _code(text: str, path: str, files: Files | None, out: Behaviour, depth: int) -> None:
+    if path.endswith(_SCRIPTS):
+        _script(text, path, files, out, depth)
+    else:
+        _unread(out, path)
+
+
+def _script(text: str, path: str, files: Files | None, out: Behaviour, depth: int) -> None:
+    """Settings that are a program for node: what it does, what it says, and what the files say that it loads."""
+    from humanlayer_agent.shell.languages import javascript
+
+    found, pairs = javascript.read_settings(text, path=path, typed=path.endswith(_TYPED))
+    out.acts += found.acts
+    out.directories += found.directories
+    out.files += found.files
+    out.opaque |= found.opaque
+    out.unread |= bool(found.doubts)
+    for reason in found.doubts:
+        out.doubt(reason)
+    if len(pairs) > MAX_SETTINGS:
+        _unread(out, path)
+        return
+    for setting, value in pairs:
+        if value is not None:
+            _setting(_ANY + setting, value, path, files, out, depth)
+        elif _kind(_ANY + setting.replace("_", "-").lower())[0] != "data":
+            out.unread = True
+            out.doubt(f"the setting {setting or 'of any name'} has a value that is not known"[:120])
+    for act in found.acts:
+        for module in act.operands[0].choices if act.role == "module" else ():
+            _loaded(posixpath.join(posixpath.dirname(path), module), files, out, depth)
+
+
+def _loaded(module: str, files: Files | None, out: Behaviour, depth: int) -> None:
+    """What a file says that such settings load: what they say may be what it gives."""
+    there = {module + each: files(module + each) for each in _MODULE_ENDINGS} if files is not None else {}
+    there = {path: found for path, found in there.items() if found.project or found.texts != ()}
+    if not there or depth >= MAX_DEPTH:
+        _unread(out, module)
+    for path, found in there.items() if depth < MAX_DEPTH else ():
+        if found.texts is None and not found.project:
+            _unread(out, path)
+        for text in found.texts or () if not found.project and path.endswith(_SCRIPTS) else ():
+            _script(text, path, files, out, depth + 1)
+
+
 def _unread(out: Behaviour, path: str) -> None:
     out.opaque = True
     out.doubt(f"{posixpath.basename(path)} is code that is not read")
@@ -159,6 +228,16 @@ def _setting(setting: str, value: str, path: str, files: Files | None, out: Beha
     """What one setting does."""
     here = posixpath.dirname(path)
     kind, program = _kind(setting.replace("_", "-").lower())
+    node = is_of_node(path)
+    if node and _VARIABLE.fullmatch(variable := setting.rpartition(".")[2]):
+        out.acts.append(Act("environment", (Text.of(variable), Text.of(value)), origin=setting))
+    if node and kind in ("", "import-path", "settings"):
+        _modules(setting, value, here, out, kind)
+        for word in _words(value) if kind != "settings" else ():
+            if word.endswith(_FURTHER) and not re.search(r"[*?{]", word):
+                _further(word, path, files, out, depth)
+    if node and kind in ("", "import-path"):
+        return
     any_name = setting == "include" and (depth or posixpath.basename(path) in _PRESETS)
     if any_name or (kind == "settings" and setting.endswith("extend")):
         _further(value, path, files, out, depth, any_name=True)
@@ -173,6 +252,33 @@ def _setting(setting: str, value: str, path: str, files: Files | None, out: Beha
         out.acts += _run(kind, program, setting, value, here)
     else:
         _paths(kind, setting, value, here, out)
+
+
+def is_of_node(path: str) -> bool:
+    """Tell whether the file has settings of a tool that node runs: whatever file these name is code that it loads, but
+    where the table says what else it is.
+    """
+    name = posixpath.basename(path)
+    return name == "package.json" or name.endswith(_SCRIPTS) or _OF_NODE.fullmatch(name) is not None
+
+
+def _modules(setting: str, value: str, here: str, out: Behaviour, kind: str) -> None:
+    """Code for node that a tool loads, by its path or by the name of a package, which a file of that name may be; what
+    settings build upon is one of the two by its form.
+    """
+    for word in _words(value):
+        path = _HERE.sub(".", word)
+        if re.search(r"[*?|\\^()]", path) or "://" in path or path[:1] in ("-", "#", "@", "!"):
+            continue
+        if _OPEN.search(path):
+            if kind:
+                out.acts.append(Act("execute", (Text(),), "import-path", origin=setting))
+            continue
+        named = path[:1] in (".", "/", "~")
+        if kind == "settings" and not named:
+            continue
+        there = Text.of(path if path[:1] == "~" else posixpath.join(here, path))
+        out.acts.append(Act("execute", (there,), "setting-module", origin=setting, sure=named))
 
 
 _RUN = frozenset({"python", "shell", "command", "words", "java", "cmake"})
@@ -221,11 +327,7 @@ def _further(word: str, path: str, files: Files | None, out: Behaviour, depth: i
     if any_name and (depth >= MAX_DEPTH or _OPEN.search(word)):
         _unread(out, word)
         return
-    if (
-        not any_name
-        and not word.startswith((".", "/", "~"))
-        and not word.endswith((".toml", ".json", ".ini", ".cfg", ".yml", ".yaml"))
-    ):
+    if not any_name and not word.startswith((".", "/", "~")) and not word.endswith(_FURTHER):
         return
     if word.startswith(("http:", "https:")):
         out.acts.append(Act("network", (Text.of(word),), origin="settings"))
@@ -419,6 +521,8 @@ def _size(node: Any, known: dict[int, int]) -> int:
 def _flat(value: Any, path: str = "") -> Iterator[Pair]:
     if isinstance(value, Mapping):
         for key, each in value.items():
+            if str(key).startswith(("./", "../", "/", "~/")):
+                yield path, str(key)
             yield from _flat(each, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list):
         for each in value:

@@ -132,7 +132,7 @@ class LoadedFiles:
         kinds = frozenset(kind for kind, _ in loaders)
         places = frozenset((*self._places(loads), *_places_of_settings(settings)))
         named = frozenset(self._named(loads))
-        key = kinds, places
+        key = kinds, places | self._scripts.named
         if key not in self._changed:
             self._changed[key] = reader.changed(
                 lambda path: path in named or any(self._languages(path, kind) for kind in kinds), places
@@ -259,6 +259,8 @@ class LoadedFiles:
         if self._names is None:
             self._names = self._mentioned()
         name = posixpath.basename(path)
+        if name in self._scripts.named:
+            return (UNREAD,)
         return (UNREAD,) if name in self._names[1] else ("settings",) if name in self._names[0] else ()
 
     def _mentioned(self) -> tuple[frozenset[str], frozenset[str]]:

@@ -83,6 +83,8 @@ class Scripts:
         self._sources: dict[str, Source | None] = {}
         self.import_paths: list[tuple[SimpleCommand, str]] = []
         """Where code of a command looks for modules, besides where all do."""
+        self.named: set[str] = set()
+        """The names of files that settings of tools say are code: some tell the folder by another setting."""
         self.settings: list[tuple[SimpleCommand, tuple[str, ...]]] = []
         """Commands that look for files of these names, which hold settings of theirs."""
         self._runs: list[_Run] = []
@@ -377,6 +379,7 @@ class Scripts:
         # A shell that runs it later is taken not to have CDPATH from outside, by which `cd` would lead elsewhere.
         state = State(cwd, self.walk.environ, havoc=True, variables={"CDPATH": ()})
         context = Context((*by.inside, WRITTEN), by.via, depth=len(by.via) + 1)
+        waiting = len(self._later)
         self._count += 1
         if self._count > MAX_FILES or len(text) > MAX_TEXT or context.depth > MAX_DEPTH:
             command.effects.append(Effect("execute", "script", path, False, by.span, "written code", unread=True))
@@ -398,7 +401,7 @@ class Scripts:
                 piece = self.walk.code(language, textwrap.dedent(text), path=path, files=self.look)
                 behaviour = behaviour if piece is None or piece.opaque else piece
             perform(Run(self.walk, command, state, context), behaviour, language)
-        if command.effects or not command.resolved:
+        if command.effects or not command.resolved or len(self._later) > waiting:  # what it loads adds to it later
             self.walk.program.commands.append(command)
 
 

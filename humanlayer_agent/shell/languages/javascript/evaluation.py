@@ -50,10 +50,11 @@ class Evaluator:
         root: the tree of the program.
         argv: process.argv from the script's name on, where it is known.
         path: the absolute path of the script; None: it is no file.
+        configures: a tool loads it as its settings, and what these name with it.
     """
 
-    def __init__(self, root: Node, argv: Sequence[Text] | None, path: str | None) -> None:
-        self.root, self.argv, self.path = root, argv, path
+    def __init__(self, root: Node, argv: Sequence[Text] | None, path: str | None, *, configures: bool = False) -> None:
+        self.root, self.argv, self.path, self.configures = root, argv, path, configures
         self.tables: Tables = tables()
         self.scope = Scope(None, function=True)
         self.function: Function | None = None
@@ -69,6 +70,8 @@ class Evaluator:
         """What is stored under names that are not known."""
         self.kept = Cell()
         """What objects of the language were given, and may give back."""
+        self.given = Cell()
+        """What goes to other modules: what the program exports, and what it gives to functions of theirs."""
         self.free: dict[str, Cell] = {}
         """What is assigned to names that are declared nowhere."""
         self.functions: list[Function] = []

@@ -24,6 +24,22 @@ def load(run: Run, path: str, origin: str, *, typed: bool) -> None:
     """Code loads the module at `path`, as node looks for it: whatever is there is run. Call it when all is known that
     the action writes.
     """
+    _load(run, _found(run, path, typed=typed) or [path], origin)
+
+
+def load_named(run: Run, path: str, origin: str, *, sure: bool) -> None:
+    """Settings of a tool name the module at `path`. Where nothing is there yet, it is code of the project's that comes
+    later; `sure`: unless it is the name of a package.
+    """
+    run.walk.scripts.named.add(posixpath.basename(path))
+    if found := _found(run, path, typed=True):
+        _load(run, found, origin)
+    elif sure:
+        run.path("execute", spec_reader.implied(run.command, path), role="project", origin=origin)
+
+
+def _found(run: Run, path: str, *, typed: bool) -> list[str]:
+    """The files that node may take for the module at `path`."""
     there = run.walk.scripts.there
     ending = posixpath.splitext(path)[1]
     names = [path]
@@ -33,8 +49,11 @@ def load(run: Run, path: str, origin: str, *, typed: bool) -> None:
         names += [path + each for each in _ENDINGS]
     if ending not in _TYPED and typed:
         names += [path + each for each in _TYPED_ENDINGS]
-    found = [name for name in names if there(name)] or [path]
-    for name in found:
+    return [name for name in names if there(name)]
+
+
+def _load(run: Run, names: list[str], origin: str) -> None:
+    for name in names:
         word = spec_reader.implied(run.command, name)
         if name.endswith(".json") and not name.endswith("/package.json"):
             run.path("read", word, origin=origin)
