@@ -42,8 +42,8 @@ def read_settings(text: str, *, path: str, typed: bool = False) -> tuple[Behavio
 
 
 def _read(text: str, argv: Sequence[Text] | None, path: str | None, typed: bool, pairs: list[Pair] | None) -> Behaviour:
-    from humanlayer_agent.shell.languages.javascript import control_statements, settings_members
-    from humanlayer_agent.shell.languages.javascript.evaluation import Evaluator, TooMuch
+    from humanlayer_agent.shell.languages.javascript import control_statements
+    from humanlayer_agent.shell.languages.javascript.evaluation import Evaluator, TooMuch, settings
     from humanlayer_agent.shell.languages.javascript.source_tree import Unreadable, parse
 
     try:
@@ -52,7 +52,7 @@ def _read(text: str, argv: Sequence[Text] | None, path: str | None, typed: bool,
         found = evaluator.behaviour()
         found.steady = True
         if pairs is not None:
-            pairs += settings_members.pairs(evaluator)
+            pairs += settings(evaluator)
         return found
     except Unreadable as error:
         reason = str(error)
