@@ -334,11 +334,17 @@ def test_every_field_has_a_claim() -> None:
     assert {each.name for each in fields(State)} == CLAIMS.keys()
 
 
+def test_what_a_reference_stands_for_is_not_exported_once_that_is_unset(folder: Path) -> None:
+    script = 'for i in $L; do unset r; y=2; probe 0 "$@"; declare -n r=y; done'
+    assert wrong(script, folder, iter([(False, False)])) is None
+
+
 @pytest.mark.sample(8)
 @pytest.mark.parametrize("field", sorted(SETTINGS))
 def test_what_is_claimed_holds(field: str, folder: Path) -> None:
     @settings(
-        max_examples=400 if ALL else 10, deadline=None, derandomize=not ALL, database=None,
+        max_examples=400 if ALL else 10, deadline=None, database=None,
+        derandomize=not ALL or settings.default.derandomize,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(scripts(field), st.booleans(), st.booleans())

@@ -266,7 +266,7 @@ def unset(run: Run, fields: list[Field]) -> Ends:
         if each.text == name and not (local or options or name in run.state.odd or name in READONLY):
             out.assign(name, ())
             out.maybe_maps -= {name}
-        out.unexport([name])
+        out.unexport([name, *filter(None, run.state.references.get(name, ()))])  # it is what it stands for that goes
         out.maps -= {name}
         assignments.note_effect(run, name, None, each.start, each.end)
         if each.text in out.functions:
