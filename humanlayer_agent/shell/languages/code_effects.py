@@ -126,7 +126,7 @@ def _module(run: Run, act: Act, operand: Text, origin: str, language: str) -> No
             if act.role == "setting-module":
                 load = partial(module_files.load_named, later, path, origin, sure=act.sure)
             else:
-                load = partial(module_files.load, later, path, origin, typed=language in ("typescript", "settings"))
+                load = partial(module_files.load, later, path, origin, typed=language == "typescript")
             run.walk.scripts.later(run.command, load)
         if run.state.cwd is None and not name.startswith("/"):
             run.code(None, what=name, role="script", origin=origin)

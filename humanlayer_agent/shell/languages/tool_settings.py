@@ -60,16 +60,14 @@ _CODE = frozenset(
         """
     )
 )
-_ENDINGS = (".gradle", ".gradle.kts")
-"""Files in a language that is not read here, which a tool runs before anything of the project runs."""
-_TYPED = (".ts", ".cts", ".mts", ".tsx")
-_SCRIPTS = (".js", ".cjs", ".mjs", ".jsx", *_TYPED)
-"""Files that node runs."""
+_ENDINGS = (".gradle", ".gradle.kts", ".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".jsx", ".tsx")
+"""Files that are not read here, which a tool runs before anything of the project runs. What those in JavaScript give to
+plug-ins is not followed: which folder is emptied first, for one.
+"""
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
+"""How variables are named that a tool sets for what it starts."""
 _FURTHER = (".toml", ".json", ".ini", ".cfg", ".yml", ".yaml")
 """How the names of further settings end."""
-_MODULE_ENDINGS = ("", *_SCRIPTS, ".json", *(f"/index{each}" for each in _SCRIPTS))
-"""What may stand behind the name of a module that is a file."""
 _WORDS = {".proverc": "prove", ".perltidyrc": "perltidy"}
 """Files of words that a program gets beside those that it is given."""
 _OF_NODE = re.compile(
@@ -149,8 +147,8 @@ def _read(text: str, path: str, files: Files | None, out: Behaviour, depth: int)
             given = (Text.of(variable.removeprefix(_ANY)), Text.of(value.strip("\"'")))
             out.acts.append(Act("environment", given, origin=name))
         return
-    if name in _CODE or name.startswith("Directory.Build.") or name.endswith((*_ENDINGS, *_SCRIPTS)):
-        _code(text, path, files, out, depth)
+    if name in _CODE or name.startswith("Directory.Build.") or name.endswith(_ENDINGS):
+        _unread(out, path)
         return
     try:
         pairs = list(islice(_pairs(text, name), MAX_SETTINGS + 2))
@@ -173,52 +171,6 @@ def _read(text: str, path: str, files: Files | None, out: Behaviour, depth: int)
             _setting(setting, value, path, files, out, depth)
 
 
-def _code(text: str, path: str, files: Files | None, out: Behaviour, depth: int) -> None:
-    if path.endswith(_SCRIPTS):
-        _script(text, path, files, out, depth)
-    else:
-        _unread(out, path)
-
-
-def _script(text: str, path: str, files: Files | None, out: Behaviour, depth: int) -> None:
-    """Settings that are a program for node: what it does, what it says, and what the files say that it loads."""
-    from humanlayer_agent.shell.languages import javascript
-
-    found, pairs = javascript.read_settings(text, path=path, typed=path.endswith(_TYPED))
-    out.acts += found.acts
-    out.directories += found.directories
-    out.files += found.files
-    out.opaque |= found.opaque
-    out.unread |= bool(found.doubts)
-    for reason in found.doubts:
-        out.doubt(reason)
-    if len(pairs) > MAX_SETTINGS:
-        _unread(out, path)
-        return
-    for setting, value in pairs:
-        if value is not None:
-            _setting(_ANY + setting, value, path, files, out, depth)
-        elif _kind(_ANY + setting.replace("_", "-").lower())[0] != "data":
-            out.unread = True
-            out.doubt(f"the setting {setting or 'of any name'} has a value that is not known"[:120])
-    for act in found.acts:
-        for module in act.operands[0].choices if act.role == "module" else ():
-            _loaded(posixpath.join(posixpath.dirname(path), module), files, out, depth)
-
-
-def _loaded(module: str, files: Files | None, out: Behaviour, depth: int) -> None:
-    """What a file says that such settings load: what they say may be what it gives."""
-    there = {module + each: files(module + each) for each in _MODULE_ENDINGS} if files is not None else {}
-    there = {path: found for path, found in there.items() if found.project or found.texts != ()}
-    if not there or depth >= MAX_DEPTH:
-        _unread(out, module)
-    for path, found in there.items() if depth < MAX_DEPTH else ():
-        if found.texts is None and not found.project:
-            _unread(out, path)
-        for text in found.texts or () if not found.project and path.endswith(_SCRIPTS) else ():
-            _script(text, path, files, out, depth + 1)
-
-
 def _unread(out: Behaviour, path: str) -> None:
     out.opaque = True
     out.doubt(f"{posixpath.basename(path)} is code that is not read")
@@ -228,7 +180,7 @@ def _setting(setting: str, value: str, path: str, files: Files | None, out: Beha
     """What one setting does."""
     here = posixpath.dirname(path)
     kind, program = _kind(setting.replace("_", "-").lower())
-    node = is_of_node(path)
+    node = _is_of_node(path)
     if node and _VARIABLE.fullmatch(variable := setting.rpartition(".")[2]):
         out.acts.append(Act("environment", (Text.of(variable), Text.of(value)), origin=setting))
     if node and kind in ("", "import-path", "settings"):
@@ -254,12 +206,12 @@ def _setting(setting: str, value: str, path: str, files: Files | None, out: Beha
         _paths(kind, setting, value, here, out)
 
 
-def is_of_node(path: str) -> bool:
+def _is_of_node(path: str) -> bool:
     """Tell whether the file has settings of a tool that node runs: whatever file these name is code that it loads, but
     where the table says what else it is.
     """
     name = posixpath.basename(path)
-    return name == "package.json" or name.endswith(_SCRIPTS) or _OF_NODE.fullmatch(name) is not None
+    return name == "package.json" or _OF_NODE.fullmatch(name) is not None
 
 
 def _modules(setting: str, value: str, here: str, out: Behaviour, kind: str) -> None:

@@ -133,8 +133,8 @@ OUTSIDE = [
     ("CMakeLists.txt", "add_custom_target(t COMMAND $<1:rm> -rf /srv/x)\n"),
     ("CMakeLists.txt", "find_program(F rm)\nadd_custom_target(f COMMAND ${F} -rf /srv/x)\n"),
     ("CMakeLists.txt", "find_program(F x PATHS .)\nexecute_process(COMMAND ${F})\n"),
-    ("vite.config.ts", "import {rmSync} from 'node:fs'\nrmSync('/srv/x')\nexport default {}\n"),
-    (".eslintrc.cjs", "require('child_process').execSync('rm -rf /srv/x')\nmodule.exports = {}\n"),
+    ("vite.config.ts", "export default {}\n"),
+    (".eslintrc.cjs", "module.exports = {}\n"),
     ("meson.build", "run_command('rm', '/srv/x')\n"),
     ("bunfig.toml", 'preload = ["/srv/x.ts"]\n'),
     (".flaskenv", "GROFF_COMMAND_PREFIX=./x\n"),
@@ -182,8 +182,6 @@ def test_what_settings_name_is_asked_about_when_they_are_written(name: str, text
 
 
 HARMLESS = [
-    ("vite.config.ts", "export default {}\n"),
-    (".eslintrc.cjs", "module.exports = {}\n"),
     (".flaskenv", "FLASK_APP=app.py\nMY_FLAG='1'\n"),
     (".coveragerc", "[run]\nbranch = True\nsource = src\nomit = */tests/*\n[html]\ndirectory = htmlcov\n"),
     ("pyproject.toml", '[tool.black]\nline-length = 100\nexclude = "/(build|x)/"\n[tool.pytest.ini_options]\naddopts = "-q"\n'),

@@ -13,9 +13,7 @@ from collections.abc import Sequence
 
 from humanlayer_agent.shell.languages.behaviour import Behaviour, Text
 
-__all__ = ["read", "read_settings"]
-
-Pair = tuple[str, str | None]
+__all__ = ["read"]
 
 
 def read(text: str, *, argv: Sequence[Text] | None = None, path: str | None = None, typed: bool = False) -> Behaviour:
@@ -26,33 +24,15 @@ def read(text: str, *, argv: Sequence[Text] | None = None, path: str | None = No
         path: the absolute path of the script, where it is a file.
         typed: it is TypeScript.
     """
-    return _read(text, argv, path, typed, None)
-
-
-def read_settings(text: str, *, path: str, typed: bool = False) -> tuple[Behaviour, list[Pair]]:
-    """What `text` does when a tool loads it as its settings, and what these say: names, each with a text that may be
-    stored under it, in whatever object; None: one that is not known. Never raises.
-
-    Args:
-        path: the absolute path of the file.
-        typed: it is TypeScript.
-    """
-    pairs: list[Pair] = []
-    return _read(text, None, path, typed, pairs), pairs
-
-
-def _read(text: str, argv: Sequence[Text] | None, path: str | None, typed: bool, pairs: list[Pair] | None) -> Behaviour:
     from humanlayer_agent.shell.languages.javascript import control_statements
-    from humanlayer_agent.shell.languages.javascript.evaluation import Evaluator, TooMuch, settings
+    from humanlayer_agent.shell.languages.javascript.evaluation import Evaluator, TooMuch
     from humanlayer_agent.shell.languages.javascript.source_tree import Unreadable, parse
 
     try:
-        evaluator = Evaluator(parse(text, typed=typed), argv, path, configures=pairs is not None)
+        evaluator = Evaluator(parse(text, typed=typed), argv, path)
         evaluator.run(control_statements.program)
         found = evaluator.behaviour()
         found.steady = True
-        if pairs is not None:
-            pairs += settings(evaluator)
         return found
     except Unreadable as error:
         reason = str(error)

@@ -11,7 +11,6 @@
     others: eval ...                       # globals that are there, and in none of the above
     methods:
       map filter: calls                    # members of what nobody knows more of
-    packages: eslint-plugin-* ...          # what settings of tools may load: these packages belong to the tools
 
 What something does, in parts with a `;` between them:
 
@@ -29,21 +28,13 @@ What something does, in parts with a `;` between them:
     special X   `api_effects.SPECIALS`
 """
 
-import re
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from humanlayer_agent.shell.languages.python.names import COMMAND_WORDS
-
 _RESULTS = {"text", "texts", "number", "plain", "value", "symbol"}
 EFFECTS = frozenset({"read", "write", "append", "delete", "move", "metadata", "network", "process"})
-
-
-_RUNS = COMMAND_WORDS | set(str.split("run runner command commands execute script scripts hook hooks copy"))
-"""Words in the name of a package that may run, or copy, what it is told."""
 
 
 class TableError(ValueError):
@@ -82,12 +73,6 @@ class Tables:
     methods: dict[str, Entry]
     parents: dict[str, str]
     others: frozenset[str]
-    packages: tuple[str, ...]
-
-    def is_of_tools(self, name: str) -> bool:
-        """Is it a package, or a part of one, that belongs to a tool, and runs no command that it is given?"""
-        words = {word.lower() for word in re.split(r"[^A-Za-z]+", name)}
-        return not words & _RUNS and any(fnmatchcase(name, each) for each in self.packages)
 
     def member(self, owner: str, name: str) -> Entry | None:
         """What `owner.name` is; None: nobody knows."""
@@ -130,7 +115,7 @@ def tables() -> Tables:
         for key in keys.split():
             methods[key] = _entry(f".{key}", text)
     others = frozenset(raw["others"].split()) - names - modules.keys()
-    return Tables(members, modules, frozenset(names), methods, parents, others, tuple(raw["packages"].split()))
+    return Tables(members, modules, frozenset(names), methods, parents, others)
 
 
 def _members(members: dict[str, Entry], parents: dict[str, str], owner: str, body: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ Order does not count: the whole text, with the body of every function, is read a
 parameter may be anything more. What is done and what is doubted is taken from the last reading.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from humanlayer_agent.shell.languages.behaviour import Act, Behaviour, Text
@@ -21,7 +21,6 @@ from humanlayer_agent.shell.languages.javascript.possible_values import (
     Here,
     Mark,
     Native,
-    Number,
     Record,
     Value,
     bounded,
@@ -36,10 +35,6 @@ MAX_ACTS = 1_000
 MAX_GROWTHS = 6
 """A cell that grows in more readings than this loses its texts."""
 MAX_ATOMS = 400
-_NO_TEXTS = (Number, Function, Record, Foreign, Native)
-"""What holds no text, or only such as is stored under a name, or as another module has by itself."""
-_OBJECTS = frozenset({Mark.DATA, Mark.CHOSEN, Mark.PICKED})
-"""What may be an object of which no more is known."""
 
 T = TypeVar("T")
 
@@ -55,11 +50,10 @@ class Evaluator:
         root: the tree of the program.
         argv: process.argv from the script's name on, where it is known.
         path: the absolute path of the script; None: it is no file.
-        configures: a tool loads it as its settings, and what these name with it.
     """
 
-    def __init__(self, root: Node, argv: Sequence[Text] | None, path: str | None, *, configures: bool = False) -> None:
-        self.root, self.argv, self.path, self.configures = root, argv, path, configures
+    def __init__(self, root: Node, argv: Sequence[Text] | None, path: str | None) -> None:
+        self.root, self.argv, self.path = root, argv, path
         self.tables: Tables = tables()
         self.scope = Scope(None, function=True)
         self.function: Function | None = None
@@ -75,8 +69,6 @@ class Evaluator:
         """What is stored under names that are not known."""
         self.kept = Cell()
         """What objects of the language were given, and may give back."""
-        self.given = Cell()
-        """What goes to other modules: what the program exports, and what it gives to functions of theirs."""
         self.free: dict[str, Cell] = {}
         """What is assigned to names that are declared nowhere."""
         self.functions: list[Function] = []
@@ -297,37 +289,3 @@ class Evaluator:
 def _spreads(atom: Atom) -> bool:
     """Is what it holds as little known as it is itself?"""
     return isinstance(atom, Foreign) or atom in (Mark.PICKED, Mark.CHOSEN)
-
-
-def settings(evaluator: Evaluator) -> list[tuple[str, str | None]]:
-    """Return what settings that are code say: each name with a text that may be stored under it; None: one that is not
-    known. What is stored under no name, or one that is not known, has the name "".
-
-    In which object a member is, and whether that is exported at all, does not count: whatever the program stores under
-    a name may be a setting of it. So nothing is missed by the way in which the object is made.
-    """
-    found: dict[tuple[str, str | None], None] = {}
-    for name, cell in (*evaluator.members.items(), ("", evaluator.unnamed), ("", evaluator.given)):
-        if name == "exports":
-            continue  # that is what is given
-        found.update(dict.fromkeys((name, text) for text in _texts(cell.value)))
-        if name.startswith((".", "/", "~")):
-            found["", name] = None
-    for function in evaluator.functions:  # settings may be what a function gives; a text alone is none
-        given = frozenset(atom for atom in function.returns.value if atom in _OBJECTS or isinstance(atom, Array))
-        found.update(dict.fromkeys(("", text) for text in _texts(given)))
-    return list(found)
-
-
-def _texts(value: Value) -> Iterator[str | None]:
-    ahead: list[Atom] = list(value)
-    seen = set(ahead)
-    while ahead:
-        atom = ahead.pop()
-        if isinstance(atom, Array):
-            ahead += [each for each in atom.items.value if each not in seen]
-            seen |= atom.items.value
-        elif isinstance(atom, str):
-            yield atom
-        elif not isinstance(atom, _NO_TEXTS) and atom is not Mark.NUMBER:
-            yield None

@@ -35,13 +35,9 @@ def call(evaluator: Evaluator, args: "Arguments", label: str) -> Value:
 
     judge(evaluator, [*args.values, *([args.rest] if args.rest is not None else [])], label, f"{label}()")
     given = DATA | {Foreign("")}
-    if evaluator.configures:
-        evaluator.add(evaluator.given, frozenset(a for a in args.every() if not isinstance(a, Native)))
     for atom in args.every():
         if isinstance(atom, Function):
             function_calls.bind(evaluator, atom, function_calls.Arguments(args.node, (given, given, given)))
-    if evaluator.configures and label not in evaluator.tables.methods:
-        return frozenset({Foreign("")})  # what it gives is its own: whatever it was given is looked at by itself
     return given
 
 

@@ -46,8 +46,6 @@ def _load(evaluator: Evaluator, name: str, how: str) -> Value:
     if name.startswith(("/", "./", "../")) or name in (".", ".."):
         base = posixpath.dirname(evaluator.path) if evaluator.path else "."
         return _file(evaluator, posixpath.join(base, name), how)
-    if evaluator.configures and evaluator.tables.is_of_tools(name):
-        return frozenset({Foreign("")})
     what = "which nobody here follows" if name.startswith("node:") else "which nobody here has read"
     evaluator.doubt(f"loads {name[:80]}, {what}")
     return DATA
@@ -123,7 +121,6 @@ def _name(node: Node) -> Value:
 def exported(evaluator: Evaluator, value: Value) -> None:
     """Other modules get `value`."""
     evaluator.hand_over(value, "other modules")
-    evaluator.add(evaluator.given, frozenset(a for a in value if not isinstance(a, Native)))
     evaluator.add(evaluator.member("exports"), frozenset(a for a in value if not isinstance(a, Native)))
 
 

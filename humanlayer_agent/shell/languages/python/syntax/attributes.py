@@ -349,7 +349,7 @@ def _inherited(engine: "Engine", atom: Atom, cls: Class, name: str) -> Value:
     return out
 
 
-def handed_on(cls: Class, base: Type, name: str) -> "tables.Entry | None":
+def handed_on(cls: Class, base: Type, name: str) -> tables.Entry | None:
     """The method `name` that `cls` inherits from `base`, where all that it does is to call one that `cls` has itself.
 
     `requests.Session.get` sends by `self.send`: a class with a `send` of its own decides where that goes.

@@ -81,8 +81,8 @@ def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:  # noq
         return reflection.subclasses(engine, atom)
     if isinstance(atom, Type):
         return _unbound(engine, atom, name, args)
-    if isinstance(atom, Instance) and (bases := _handing_on(engine, atom, name)):
-        return engine.union(_handed_on(engine, atom, base, name, args) for base in bases)
+    if isinstance(atom, Instance) and (handing := _handing_on(engine, atom, name)):
+        return engine.union(_handed_on(engine, atom, base, entry, name, args) for base, entry in handing)
     if isinstance(atom, str | Const) or (isinstance(atom, Mark) and atom is not ANY and atom is not SELF):
         return string_methods.method(engine, atom, name, args)
     if atom is ANY:
@@ -111,19 +111,17 @@ def _by_object(engine: "Engine", atom: Atom, name: str) -> bool:
     return isinstance(cls, Class) and not attributes.lookup(engine, cls, name)
 
 
-def _handing_on(engine: "Engine", atom: Instance, name: str) -> list[Type]:
-    """The known classes from which the object inherits a method that calls one of the object's own."""
+def _handing_on(engine: "Engine", atom: Instance, name: str) -> list[tuple[Type, tables.Entry]]:
+    """The known classes from which the object inherits a method that calls one of its own, each with that method."""
     if attributes.lookup(engine, atom.cls, name):
         return []
-    bases = attributes.foreign_bases(engine, atom.cls)
-    return [base for base in bases if isinstance(base, Type) and attributes.handed_on(atom.cls, base, name)]
+    bases = [base for base in attributes.foreign_bases(engine, atom.cls) if isinstance(base, Type)]
+    return [(base, entry) for base in bases if (entry := attributes.handed_on(atom.cls, base, name)) is not None]
 
 
-def _handed_on(engine: "Engine", atom: Instance, base: Type, name: str, args: Args) -> Value:
+def _handed_on(engine: "Engine", atom: Instance, base: Type, entry: tables.Entry, name: str, args: Args) -> Value:
     """An inherited method calls one of the object's own, with an object that stands for the operand."""
-    entry = attributes.handed_on(atom.cls, base, name)
-    if entry is None or entry.through is None:
-        return ANYTHING
+    assert entry.through is not None
     calls.hand_over(engine, args, entry.does, f"{base.dotted}.{name}", told=tables.told(base.module, entry))
     called, argument = entry.through
     given = (args.operand(e.operand) for e in entry.does if e.operand is not None)
