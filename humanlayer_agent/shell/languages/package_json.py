@@ -2,7 +2,7 @@
 
 import json
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from humanlayer_agent.shell.languages.behaviour import Act, Behaviour, Found, Text
 
@@ -31,6 +31,8 @@ _TOOLS = frozenset(
     )
 )
 """Tools that have their settings in package.json, and load the code that these name."""
+_MODULES = ("main", "module", "browser", "bin", "exports", "imports")
+"""Keys that say which files stand for the package, or for names that its code imports (node's docs, `packages`)."""
 _NAMED = frozenset({"run", "run-script", "rum", "urn"})
 _OWN_NAME = frozenset({"test", "start", "stop"})
 
@@ -102,9 +104,41 @@ def whole(text: str, path: str | None, files: Callable[[str], Found] | None) -> 
         return out
     from humanlayer_agent.shell.languages import tool_settings
 
-    for tool in sorted(_TOOLS & content.keys()) if isinstance(content, dict) else ():
+    if not isinstance(content, dict):
+        return out
+    for tool in sorted(_TOOLS & content.keys()):
         tool_settings.section(tool, content[tool], path or "/package.json", files, out)
+    for key in _MODULES:
+        for name in _texts(content.get(key)):
+            _module(name, directory, key, out)
     return out
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The texts in a value, however deep."""
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case str(text):
+                yield text
+            case dict() as table:
+                waiting += table.values()
+            case list() as many:
+                waiting += many
+
+
+def _module(name: str, directory: str, key: str, out: Behaviour) -> None:
+    """Code that may be loaded under the name of the package, or under another. What is called like a module is seen
+    wherever code is loaded.
+    """
+    from humanlayer_agent.shell.languages.javascript.module_files import MODULE_ENDINGS
+
+    if not name or "://" in name or name.endswith((*MODULE_ENDINGS, ".json")):
+        return
+    if "*" in name:
+        out.doubt(f"{key} names modules by a pattern")
+    else:
+        out.acts.append(Act("execute", (Text.of(posixpath.join(directory, name)),), "setting-module", origin=key))
 
 
 def _quoted(arguments: Sequence[str] | None) -> str:

@@ -77,6 +77,8 @@ _GIVEN = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*[ =]+[\"']?(?:[\w.-]*/)*([\w.-]
 """The last part of what stands behind an option, or is its value."""
 _ARGUMENTS = re.compile(r"(?<=[ =\"'])@(?:[\w.-]*/)*([\w.-]+)", re.ASCII)
 """The last part of the name of a file of arguments."""
+_PARTS = re.compile(r"[=,:;\s\"']+")
+"""What stands between the paths in one word."""
 _TEXTS = (".md", ".rst", ".txt", ".html", ".csv", ".tsv", ".svg", ".log", ".lock", ".sql", ".css", ".png", ".gitignore")
 """Endings of documents and data, which are no settings where nothing but their name is said."""
 _CHANGES = frozenset({"write", "append", "move"})
@@ -144,6 +146,8 @@ class LoadedFiles:
                 self._unread(kind, loads, settings)
             for path in list(self._scripts.written.texts):
                 for language in self._languages(path, kind):
+                    if language == UNREAD and not _languages(path, kind):  # code because a command is told its name
+                        self._unread(kind, loads, settings)
                     source = self._scripts.source(path) if language != UNREAD else None
                     before = source.text if source is not None else None
                     for text in self._scripts.written.contents(path, before) if language != UNREAD else ():
@@ -264,14 +268,32 @@ class LoadedFiles:
         return (UNREAD,) if name in self._names[1] else ("settings",) if name in self._names[0] else ()
 
     def _mentioned(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The names of files that the project's tasks and settings mention, and those of files of arguments."""
+        """The names of files that the project's tasks and settings mention, and those of files that may be code: files
+        of arguments, and what a command is told.
+        """
         commands = [command for command, _ in (*self._loads(), *self._settings())]
         folders = dedupe(each for command in commands for each in command.places or ())[:4]
         paths = [f"{folder.rstrip('/')}/{name}" for folder in folders for name in _TASK_FILES]
         texts = [text for path in paths for text in self._scripts.look(path).texts or ()]
         words = {word for text in texts for word in _MENTIONED.findall(text) if not word.endswith(_TEXTS)}
         words.update(word for text in texts for word in _GIVEN.findall(text))
-        return frozenset(words), frozenset(word for text in texts for word in _ARGUMENTS.findall(text))
+        code = {word for text in texts for word in _ARGUMENTS.findall(text)}
+        code.update(name for command in commands for name in self._told(command))
+        return frozenset(words), frozenset(code)
+
+    def _told(self, command: SimpleCommand) -> Iterator[str]:
+        """The last parts of the paths that a command which runs whatever its files say is given, but for what it only
+        reads or writes: `webpack -c notes.txt`, `npm test -- --globalSetup=notes.txt`.
+        """
+        names = (command.program or "", *command.via)
+        if _RUNNERS.isdisjoint({self._walk.catalog.family(name) for name in names}):
+            return
+        data = {posixpath.basename(e.operand or "") for e in command.effects if e.kind != "execute"}
+        for word in command.argv[1:]:
+            for part in _PARTS.split(word):
+                name = posixpath.basename(part.rstrip("/"))
+                if name and name not in data:
+                    yield name
 
     def _added(self) -> list[str]:
         """The folders in PYTHONPATH, where a command sets it."""

@@ -379,3 +379,40 @@ def test_a_file_of_arguments_that_tasks_name_is_unread() -> None:
     files = {"Makefile": "all:\n\truff check @args\n", "args": "src\n"}
     assert unread(judge("npm test", files))
     assert not unread(judge("npm test", {**files, "Makefile": "all:\n\t@args\n"}))
+
+
+TOLD = [
+    "webpack -c notes.txt",
+    "webpack --config=notes.txt",
+    "rollup -c notes.txt",
+    "vite build --config notes.txt",
+    "jest --reporters default ./notes.txt",
+    "mocha -r notes",
+    "cypress run --config video=false,supportFile=notes.txt",
+    "npm test -- --globalSetup=notes.txt",
+    "npm run build -- -c ./notes.txt",
+    "yarn test notes.txt",
+    "madge --webpack-config notes.txt src",
+]
+
+
+@pytest.mark.parametrize("command", TOLD)
+def test_a_file_of_any_name_that_a_tool_is_told_is_unread(command: str) -> None:
+    name = "notes.txt" if "notes.txt" in command else "notes"
+    assert unread(judge(command, {name: "f()\n"})), command
+    assert unread(judge(f"cat > {name} <<'END'\nf()\nEND\n{command}", {})), command
+
+
+@pytest.mark.parametrize(
+    "command", ["webpack -c notes.txt", "npm test -- --globalSetup=notes.txt", "yarn test notes.txt"]
+)
+def test_what_stood_there_before_stays_the_projects_own(command: str) -> None:
+    assert not unread(judge(command, {"other.txt": "f()\n"})), command
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["npx prettier --check notes.md", "eslint notes.md", "npm test -- -t notes", "jest --outputFile=notes.md"],
+)
+def test_what_a_tool_only_reads_or_writes_is_no_code(command: str) -> None:
+    assert not unread(judge(command, {"notes.md": "hello\n"})), command

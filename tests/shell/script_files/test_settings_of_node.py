@@ -35,6 +35,10 @@ NAMED = [
     ("jest.config.json", json.dumps({"haste": {"hasteImplModulePath": "./x"}}) + "\n"),
     ("package.json", json.dumps({"jest": {"setupFilesAfterEnv": ["<rootDir>/x.js"]}}) + "\n"),
     ("package.json", json.dumps({"mocha": {"file": "x"}}) + "\n"),
+    ("package.json", json.dumps({"main": "x.txt"}) + "\n"),
+    ("package.json", json.dumps({"imports": {"#a": {"node": "./x.txt"}}}) + "\n"),
+    ("package.json", json.dumps({"exports": [{"require": "./x.txt"}]}) + "\n"),
+    ("package.json", json.dumps({"exports": {"./*": "./*.txt"}}) + "\n"),
     ("package.json", json.dumps({"babel": {"plugins": [["./x.js", {}]]}}) + "\n"),
     (".mocharc.json", json.dumps({"require": "x"}) + "\n"),
     (".mocharc.jsonc", '{"require": "./x.js"} // ours\n'),
@@ -47,7 +51,8 @@ NAMED = [
 @pytest.mark.parametrize(("name", "text"), NAMED)
 def test_what_they_name_is_read_with_them(name: str, text: str) -> None:
     command = written(name, text)
-    for program in (judge(command, {"x.js": HARM}), judge(f"{written('x.js', HARM)}\n{command}")):
+    module = "x.txt" if ".txt" in text else "x.js"
+    for program in (judge(command, {module: HARM}), judge(f"{written(module, HARM)}\n{command}")):
         assert deletes(program) or not settled(program)
 
 

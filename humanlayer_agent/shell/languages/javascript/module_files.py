@@ -7,6 +7,8 @@ from humanlayer_agent.shell.programs import spec_reader
 
 _TYPED = (".ts", ".mts", ".cts")
 _PLAIN = (".js", ".mjs", ".cjs")
+MODULE_ENDINGS = (*_PLAIN, *_TYPED)
+"""How the names of modules end."""
 _ENDINGS = (".js", ".json", ".node", "/package.json", "/index.js", "/index.json", "/index.node")
 """What node puts behind the name of a module that it looks for."""
 _TYPED_ENDINGS = (".ts", ".tsx", ".mts", ".cts", "/index.ts", "/index.tsx")
@@ -45,7 +47,7 @@ def _found(run: Run, path: str, *, typed: bool) -> list[str]:
     names = [path]
     if typed and ending in _PLAIN:
         names.append(posixpath.splitext(path)[0] + ending.replace("j", "t"))
-    if ending not in (*_PLAIN, *_TYPED):
+    if ending not in MODULE_ENDINGS:
         names += [path + each for each in _ENDINGS]
     if ending not in _TYPED and typed:
         names += [path + each for each in _TYPED_ENDINGS]
