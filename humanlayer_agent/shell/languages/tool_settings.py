@@ -346,9 +346,12 @@ def _pairs(text: str, name: str) -> Iterator[Pair]:
     if name.startswith("Doxyfile"):
         yield from _doxygen(text)
         return
-    if name.removesuffix(".dist").endswith(_STRICT):
+    strict = _STRICT_FORMS.get(posixpath.splitext(name.removesuffix(".dist"))[1])
+    if strict is None and text.lstrip()[:1] == "<":
+        strict = _xml  # `phpunit -c` takes a file of any name
+    if strict is not None:
         try:
-            yield from dict.fromkeys(_STRICT_FORMS[posixpath.splitext(name.removesuffix(".dist"))[1]](text))
+            yield from dict.fromkeys(strict(text))
         except (ValueError, RecursionError):
             raise _UnreadError from None
         return
@@ -494,5 +497,3 @@ _FORMS: dict[str, tuple[Callable[[str], Iterator[Pair]], ...]] = {
 }
 _STRICT_FORMS: dict[str, Callable[[str], Iterator[Pair]]] = {".xml": _xml, ".runsettings": _xml, ".neon": _yaml}
 """Those of which a file that is not in that form is unread."""
-_STRICT = tuple(_STRICT_FORMS)
-"""By the ending of the file's name: what it may be written in."""

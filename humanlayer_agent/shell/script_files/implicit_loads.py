@@ -77,7 +77,9 @@ _GIVEN = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*[ =]+[\"']?(?:[\w.-]*/)*([\w.-]
 """The last part of what stands behind an option, or is its value."""
 _ARGUMENTS = re.compile(r"(?<=[ =\"'])@(?:[\w.-]*/)*([\w.-]+)", re.ASCII)
 """The last part of the name of a file of arguments."""
-_PARTS = re.compile(r"[=,:;\s\"']+")
+_ASSIGNED = re.compile(r"(?<![\w$])[A-Za-z_]\w*=(\S+)", re.ASCII)
+"""The value of a variable, as it is written."""
+_PARTS = re.compile(r"[=,:;\s\"'()]+")
 """What stands between the paths in one word."""
 _TEXTS = (".md", ".rst", ".txt", ".html", ".csv", ".tsv", ".svg", ".log", ".lock", ".sql", ".css", ".png", ".gitignore")
 """Endings of documents and data, which are no settings where nothing but their name is said."""
@@ -283,13 +285,13 @@ class LoadedFiles:
 
     def _told(self, command: SimpleCommand) -> Iterator[str]:
         """The last parts of the paths that a command which runs whatever its files say is given, but for what it only
-        reads or writes: `webpack -c notes.txt`, `npm test -- --globalSetup=notes.txt`.
+        reads or writes: `webpack -c notes.txt`, `npm test -- --globalSetup=notes.txt`, `CONFIG=notes.txt make`.
         """
         names = (command.program or "", *command.via)
         if _RUNNERS.isdisjoint({self._walk.catalog.family(name) for name in names}):
             return
         data = {posixpath.basename(e.operand or "") for e in command.effects if e.kind != "execute"}
-        for word in command.argv[1:]:
+        for word in (*command.argv[1:], *_ASSIGNED.findall(self._walk.text)):
             for part in _PARTS.split(word):
                 name = posixpath.basename(part.rstrip("/"))
                 if name and name not in data:

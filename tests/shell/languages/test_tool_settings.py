@@ -244,6 +244,8 @@ def test_what_is_data_is_not_asked_about(name: str, text: str, empty: Director) 
         ("cmake -P notes", "file(REMOVE /srv/x)\n"),
         ("cmake -C notes .", "execute_process(COMMAND rm /srv/x)\n"),
         ("ctest -S notes", "file(REMOVE /srv/x)\n"),
+        ("phpunit -c notes", '<phpunit bootstrap="/srv/x.php"/>\n'),
+        ("dotnet test -s notes", "<RunSettings><TestAdaptersPaths>/srv/x</TestAdaptersPaths></RunSettings>\n"),
     ],
 )
 def test_settings_of_another_name_are_read_when_a_tool_is_given_them(command: str, text: str, tmp_path: Path) -> None:

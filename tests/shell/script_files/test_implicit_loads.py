@@ -392,6 +392,8 @@ TOLD = [
     "npm test -- --globalSetup=notes.txt",
     "npm run build -- -c ./notes.txt",
     "yarn test notes.txt",
+    "CONFIG=notes.txt make",
+    "export CONFIG='notes.txt'; npm test",
     "madge --webpack-config notes.txt src",
 ]
 
@@ -412,7 +414,13 @@ def test_what_stood_there_before_stays_the_projects_own(command: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["npx prettier --check notes.md", "eslint notes.md", "npm test -- -t notes", "jest --outputFile=notes.md"],
+    [
+        "npx prettier --check notes.md",
+        "eslint notes.md",
+        "npm test -- -t notes",
+        "jest --outputFile=notes.md",
+        "x=notes.md; npm test > $x",
+    ],
 )
 def test_what_a_tool_only_reads_or_writes_is_no_code(command: str) -> None:
     assert not unread(judge(command, {"notes.md": "hello\n"})), command
