@@ -165,6 +165,16 @@ class Enclosure:
         known = (*self.expected, *self.removed)
         return journal(self.confinement, self.aside, expected=lambda path: within(path, known))
 
+    @property
+    def spares_repositories(self) -> bool:
+        """Whether what a repository's settings have git run can't change the project's own repository, nor reach
+        anybody else.
+        """
+        places = (entry.removesuffix(TREE) for entry in self.confinement.entries("write"))
+        return self.confinement.network == "none" and not any(
+            self.confinement.writes(f"{place}/.git/HEAD") for place in places
+        )
+
     def home(self, env: Mapping[bytes, bytes]) -> str:
         """Return the home folder that a command with this environment has of its own; "" for none."""
         return own_home(self.confinement, os.fsdecode(env.get(b"HOME", b"")))[0]

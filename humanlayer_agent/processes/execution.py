@@ -188,9 +188,21 @@ def _without_bare_repositories(env: dict[str, str]) -> dict[str, str]:
     count = int(said) if said.isascii() and said.isdigit() else 0
     return env | {
         "GIT_CONFIG_COUNT": str(count + 1),
-        f"GIT_CONFIG_KEY_{count}": "safe.bareRepository",
+        f"GIT_CONFIG_KEY_{count}": _BARE,
         f"GIT_CONFIG_VALUE_{count}": "explicit",
     }
+
+
+def _with_bare_repositories(env: Mapping[str, str]) -> dict[str, str]:
+    """Take that back for a command that is confined: tests of what works with git make such repositories, and what the
+    settings of one would run reaches no more than the test itself.
+    """
+    last = int(env.get("GIT_CONFIG_COUNT", "0")) - 1
+    ours = env.get(f"GIT_CONFIG_KEY_{last}") == _BARE
+    return {**env, f"GIT_CONFIG_VALUE_{last}": "all"} if ours else dict(env)
+
+
+_BARE = "safe.bareRepository"
 
 
 @lru_cache(maxsize=64)
@@ -268,6 +280,8 @@ def run_command(
     with contextlib.ExitStack() as stack:
         directory = (judged.directory if judged else WorkingDirectory.at(cwd)).open()
         stack.callback(os.close, directory)
+        if confinement and confinement.spares_repositories:
+            env = _with_bare_repositories(env)
         program, encoded, pairs = _encoded(argv, env)
         moved = stack.enter_context(confinement.journal()) if confinement else []
         watch: _Watch | Namespace

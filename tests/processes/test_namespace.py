@@ -14,7 +14,7 @@ import pytest
 
 from humanlayer_agent.action import BASH, FileDigest
 from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure
-from humanlayer_agent.confine.confinement import Unenforceable
+from humanlayer_agent.confine.confinement import Confinement, Unenforceable
 from humanlayer_agent.errors import NotAsJudged
 from humanlayer_agent.processes import reaper
 from humanlayer_agent.processes.execution import CommandResult, command_environment, run_command
@@ -84,6 +84,24 @@ def test_it_sees_what_an_unconfined_command_sees(bash: Run) -> None:
     """Of itself and of its environment: names, values, descriptors, signals; and what bash calls itself in errors."""
     look = "env | sort; echo $0 $#; ls -l /proc/self/fd | wc -l; grep SigBlk /proc/self/status; trap; umask; nonsense"
     assert bash(look).output == bash(look, confinement=None).output
+
+
+def test_git_takes_a_bare_repository_where_its_settings_reach_no_more_than_a_test_may(
+    bash: Run, project: Path, inside: Enclosure
+) -> None:
+    """Tests of what works with git make such repositories; their settings may have git run anything."""
+
+    def held(**changes: object) -> Enclosure:
+        (profile,) = inside.confinement.profiles
+        return replace(inside, confinement=Confinement((replace(profile, **changes),)))  # type: ignore[arg-type]
+
+    own = (f"{project}/**/.git/**",)
+    assert bash("git init -q --bare x.bare", confinement=held(protect=own)).returncode == 0
+    asked = "cd x.bare && git rev-parse --git-dir"
+    assert bash(asked, confinement=held(protect=own)).returncode == 0
+    assert bash(asked, confinement=held(protect=(f"{project}/.git/hooks/**",))).returncode == 128
+    assert bash(asked, confinement=held(protect=own, network="host")).returncode == 128
+    assert bash(asked, confinement=None).returncode == 128
 
 
 @pytest.mark.parametrize("how", ["TERM", "KILL", "HUP", "ABRT"])
