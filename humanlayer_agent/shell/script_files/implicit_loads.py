@@ -9,9 +9,11 @@ is not known, makes the load unread.
 import posixpath
 import re
 from collections.abc import Container, Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING
 
+from humanlayer_agent.shell.expansion.field import WILD_CHARACTER, Field
 from humanlayer_agent.shell.languages import SHELLS, by_name
 from humanlayer_agent.shell.paths import absolute_path, dedupe, plain_path
 from humanlayer_agent.shell.program import WRITTEN, Effect, SimpleCommand, code_name
@@ -119,7 +121,7 @@ class LoadedFiles:
         self._count = 0
         self._changed: dict[tuple[frozenset[str] | None, frozenset[str]], Sequence[str] | None] = {}
         self._shadows: set[tuple[int, str | None]] = set()
-        self._names: tuple[frozenset[str], frozenset[str]] | None = None
+        self._names: tuple[frozenset[str], frozenset[str], tuple[str, ...]] | None = None
 
     def judge(self) -> None:
         """Judge what the commands of the action so far would load."""
@@ -265,13 +267,14 @@ class LoadedFiles:
         if self._names is None:
             self._names = self._mentioned()
         name = posixpath.basename(path)
-        if name in self._scripts.named:
+        settings, code, patterns = self._names
+        if name in self._scripts.named or name in code or any(fnmatchcase(name, each) for each in patterns):
             return (UNREAD,)
-        return (UNREAD,) if name in self._names[1] else ("settings",) if name in self._names[0] else ()
+        return ("settings",) if name in settings else ()
 
-    def _mentioned(self) -> tuple[frozenset[str], frozenset[str]]:
+    def _mentioned(self) -> tuple[frozenset[str], frozenset[str], tuple[str, ...]]:
         """The names of files that the project's tasks and settings mention, and those of files that may be code: files
-        of arguments, and what a command is told.
+        of arguments, and what a command is told; the latter as patterns where only these are known.
         """
         commands = [command for command, _ in (*self._loads(), *self._settings())]
         folders = dedupe(each for command in commands for each in command.places or ())[:4]
@@ -281,7 +284,7 @@ class LoadedFiles:
         words.update(word for text in texts for word in _GIVEN.findall(text))
         code = {word for text in texts for word in _ARGUMENTS.findall(text)}
         code.update(name for command in commands for name in self._told(command))
-        return frozenset(words), frozenset(code)
+        return frozenset(words), frozenset(code), tuple(each for each in code if WILD_CHARACTER.search(each))
 
     def _told(self, command: SimpleCommand) -> Iterator[str]:
         """The last parts of the paths that a command which runs whatever its files say is given, but for what it only
@@ -290,8 +293,9 @@ class LoadedFiles:
         names = (command.program or "", *command.via)
         if _RUNNERS.isdisjoint({self._walk.catalog.family(name) for name in names}):
             return
-        data = {posixpath.basename(e.operand or "") for e in command.effects if e.kind != "execute"}
-        for word in (*command.argv[1:], *_ASSIGNED.findall(self._walk.text)):
+        data = {posixpath.basename(e.pattern or e.operand or "") for e in command.effects if e.kind != "execute"}
+        words = [text for word in command.words[1:] for text in _texts(word)]
+        for word in (*words, *_ASSIGNED.findall(self._walk.text)):
             for part in _PARTS.split(word):
                 name = posixpath.basename(part.rstrip("/"))
                 if name and name not in data:
@@ -495,6 +499,13 @@ class LoadedFiles:
         loads = [effect for effect in by.effects if effect.kind == "execute"]
         known = by.program in _BUILDERS and by.resolved and change.source == "own"
         return known and bool(loads) and all(each.role == "project" and not each.unread for each in loads)
+
+
+def _texts(word: Field) -> tuple[str, ...]:
+    """What a word may be; a pattern where only that is known."""
+    if word.texts or word.names or word.listed:
+        return (*word.texts, *word.names, *word.listed)
+    return (word.glob if word.glob is not None else f"{word.prefix}*",)
 
 
 def _places_of_settings(settings: list[tuple[SimpleCommand, str]]) -> Iterator[str]:

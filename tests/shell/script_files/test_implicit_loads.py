@@ -393,6 +393,10 @@ TOLD = [
     "npm run build -- -c ./notes.txt",
     "yarn test notes.txt",
     "CONFIG=notes.txt make",
+    "webpack -c note?.txt",
+    "npm test -- --globalSetup=*.txt",
+    "for f in *.txt; do npm test -- $f; done",
+    "X=$(cat name); npm test -- $X",
     "export CONFIG='notes.txt'; npm test",
     "madge --webpack-config notes.txt src",
 ]
@@ -400,7 +404,7 @@ TOLD = [
 
 @pytest.mark.parametrize("command", TOLD)
 def test_a_file_of_any_name_that_a_tool_is_told_is_unread(command: str) -> None:
-    name = "notes.txt" if "notes.txt" in command else "notes"
+    name = "notes" if command.endswith("notes") else "notes.txt"
     assert unread(judge(command, {name: "f()\n"})), command
     assert unread(judge(f"cat > {name} <<'END'\nf()\nEND\n{command}", {})), command
 
