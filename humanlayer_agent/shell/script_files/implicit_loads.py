@@ -43,6 +43,8 @@ UNREAD = "unread"
 """Stands for any language that nobody reads here."""
 _RUNNERS = frozenset({"build", "cmake", "node", "jstools", "rust", "go", "jvm", "languages"})
 """Files of the catalog with programs that run whatever their files say."""
+_PACKAGES = frozenset({"go", "rust", "jvm"})
+"""Those of which the programs are given packages: `go test ./cmd/server` is told nothing of a file called server."""
 _SITE = frozenset({"sitecustomize", "usercustomize"})
 _MODULES = (".py", ".pyc", ".so")
 _PYTHON = frozenset({"python", "modules"})
@@ -268,7 +270,7 @@ class LoadedFiles:
             self._names = self._mentioned()
         name = posixpath.basename(path)
         settings, code, patterns = self._names
-        if name in self._scripts.named or name in code or any(fnmatchcase(name, each) for each in patterns):
+        if name in self._scripts.named or name in code or any(_is_of(path, each) for each in patterns):
             return (UNREAD,)
         return ("settings",) if name in settings else ()
 
@@ -290,16 +292,17 @@ class LoadedFiles:
         """The last parts of the paths that a command which runs whatever its files say is given, but for what it only
         reads or writes: `webpack -c notes.txt`, `npm test -- --globalSetup=notes.txt`, `CONFIG=notes.txt make`.
         """
-        names = (command.program or "", *command.via)
-        if _RUNNERS.isdisjoint({self._walk.catalog.family(name) for name in names}):
+        families = {self._walk.catalog.family(name) for name in (command.program or "", *command.via)}
+        if _RUNNERS.isdisjoint(families):
             return
+        packages = not _PACKAGES.isdisjoint(families)
         data = {posixpath.basename(e.pattern or e.operand or "") for e in command.effects if e.kind != "execute"}
         words = [text for word in command.words[1:] for text in _texts(word)]
         for word in (*words, *_ASSIGNED.findall(self._walk.text)):
             for part in _PARTS.split(word):
                 name = posixpath.basename(part.rstrip("/"))
                 if name and name not in data:
-                    yield name
+                    yield f"*/{posixpath.normpath(part).lstrip('./')}" if packages else name
 
     def _added(self) -> list[str]:
         """The folders in PYTHONPATH, where a command sets it."""
@@ -499,6 +502,10 @@ class LoadedFiles:
         loads = [effect for effect in by.effects if effect.kind == "execute"]
         known = by.program in _BUILDERS and by.resolved and change.source == "own"
         return known and bool(loads) and all(each.role == "project" and not each.unread for each in loads)
+
+
+def _is_of(path: str, pattern: str) -> bool:
+    return fnmatchcase(path if "/" in pattern else posixpath.basename(path), pattern)
 
 
 def _texts(word: Field) -> tuple[str, ...]:

@@ -398,6 +398,8 @@ TOLD = [
     "for f in *.txt; do npm test -- $f; done",
     "X=$(cat name); npm test -- $X",
     "export CONFIG='notes.txt'; npm test",
+    "go test -exec ./notes.txt ./...",
+    "cargo test --config sub/../notes.txt",
     "madge --webpack-config notes.txt src",
 ]
 
