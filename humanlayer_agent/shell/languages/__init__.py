@@ -78,6 +78,7 @@ _WHOLE = {
     "jq": "filters:jq",
     "settings": "tool_settings:whole",
     "gitattributes": "tool_settings:attributes",
+    "variables": "tool_settings:variables",
     "cmake": "cmake:whole",
     "doctest": "doctests:whole",
     "c-source": "inclusions:source",

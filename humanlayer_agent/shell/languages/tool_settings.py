@@ -30,6 +30,7 @@ _LINE = re.compile(
     r"^[ \t]*[\"']?([\w.$:-]+)[\"']?[ \t]*(?::[A-Z]+)?[=:]((?:.*)(?:\n[ \t]+(?![\w\"'-]+[ \t]*[=:])\S.*)*)",
     re.MULTILINE,
 )
+_ASSIGNED = re.compile(r"^[ \t]*(?:export[ \t]+)?[\"']?([A-Za-z_][\w.-]*)[\"']?[ \t]*[=:](.*)", re.MULTILINE | re.ASCII)
 _SECTION = re.compile(r"^\[+([^\]\n]+)\]+", re.MULTILINE)
 _STRING = re.compile(r"\"\"\"((?:.|\n)*?)\"\"\"|\'\'\'((?:.|\n)*?)\'\'\'|\"((?:[^\"\\]|\\.)*)\"|'([^']*)'")
 _COMMENT = re.compile(r"(\"(?:[^\"\\]|\\.)*\")|//[^\n]*|/\*(?:.|\n)*?\*/")
@@ -116,6 +117,19 @@ def whole(text: str, path: str | None, files: Files | None) -> Behaviour:
     return out
 
 
+def variables(text: str, path: str | None, files: Files | None) -> Behaviour:
+    """What these variables, NAME=value a line, change in what a program is started with."""
+    out = Behaviour()
+    _variables(text, posixpath.basename(path or ""), out)
+    return out
+
+
+def _variables(text: str, origin: str, out: Behaviour) -> None:
+    for found in _ASSIGNED.finditer(text.replace("\r", "\n")):
+        given = (Text.of(found[1]), Text.of(found[2].strip().strip("\"'")))
+        out.acts.append(Act("environment", given, origin=origin))
+
+
 def section(tool: str, value: object, path: str, files: Files | None, out: Behaviour) -> None:
     """Add what the settings of a tool do that stand in package.json, under its name."""
     for number, (setting, text) in enumerate(_flat(value, tool)):
@@ -143,9 +157,7 @@ def _read(text: str, path: str, files: Files | None, out: Behaviour, depth: int)
         out.acts.append(_shell(" ".join((_WORDS[name], *filter(None, words))), here, name))
         return
     if name == ".flaskenv":
-        for variable, value in _lines(text):
-            given = (Text.of(variable.removeprefix(_ANY)), Text.of(value.strip("\"'")))
-            out.acts.append(Act("environment", given, origin=name))
+        _variables(text, name, out)
         return
     if name in _CODE or name.startswith("Directory.Build.") or name.endswith(_ENDINGS):
         _unread(out, path)

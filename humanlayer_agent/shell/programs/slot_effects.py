@@ -468,6 +468,7 @@ _NOTERS: dict[str, Noter] = {
     "staged": _staged,
     "settings": _settings,
     "c-source": _including("c-source"),
+    "env-file": _including("variables"),
     "document": _document,
     "manual-page": _manual_page,
     "notebook": _notebook,

@@ -78,6 +78,7 @@ SLOTS = {
     "script": "a file whose content it executes",
     "notebook": "a notebook whose cells it runs",
     "settings": "a file with its settings, some of which name code and files: read as what it is told",
+    "env-file": "a file of NAME=value, a line each, for what it runs",
     "c-source": "a source of C or assembly that it reads, with all that this includes",
     "document": "a document that it reads, with all that this includes",
     "manual-page": "a page of the manual by its name, or a file with one",

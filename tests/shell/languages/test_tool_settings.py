@@ -261,6 +261,20 @@ def test_settings_of_another_name_are_read_when_a_tool_is_given_them(command: st
 
 
 @pytest.mark.parametrize(
+    "command",
+    ["uv run --env-file vars pytest", "dotenv -e vars -- pytest", "flask -e vars run", "bun --env-file=vars run test"],
+)
+def test_a_file_of_variables_sets_them(command: str, tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text('{"scripts": {"test": "true"}}')
+    for text in ("LD_PRELOAD=./x.so", "A=b\nexport LD_PRELOAD = './x.so'", "A=b\rLD_PRELOAD: x", '"LD_PRELOAD"=x'):
+        (tmp_path / "vars").write_text(f"{text}\n")
+        assert verdict(tmp_path, command) is Verdict.ASK, text
+    (tmp_path / "vars").write_text("# LD_PRELOAD=x\nPORT=80\n")
+    assert verdict(tmp_path, command) is Verdict.ALLOW
+    assert verdict(tmp_path, command.replace("vars", '"$X"')) is Verdict.ASK
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("CMakeLists.txt", "execute_process(COMMAND ${X} y)\n"),
