@@ -157,6 +157,8 @@ def operand(effect: Effect, command: SimpleCommand | None = None) -> str:
         return f"something below {quoted(shown)}"
     if shown and effect.kind == "execute" and effect.value is not None:
         return f"{quoted(shown)}, which this command builds from {quoted(effect.value) or 'the sources here'}"
+    if shown and effect.kind == "environment" and effect.value and effect.role not in ("printed", "expanded"):
+        return f"{short(shown)} ({short(effect.value)})"
     if shown:
         return quoted(shown) if _is_from_outside(shown, command) else short(shown)
     unknown = _unknown().get(effect.kind, "something unknown")
