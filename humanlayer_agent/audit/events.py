@@ -98,6 +98,15 @@ GRANT_USED = EventType(
 )
 GRANT_REVOKED = EventType("grant.revoked", 652, "a human took a grant back: it lets nothing through from here on")
 
+ABSENCE_SAID = EventType(
+    "absence.said",
+    660,
+    "somebody (`person`) is away `until` then, and signed that another (`to`) is asked in their place",
+)
+ABSENCE_ENDED = EventType(
+    "absence.ended", 661, "what somebody (`person`) has said of being away (`absences`) counts no more: they are asked"
+)
+
 WALL_REFUSED = EventType(
     "wall.refused", 610, "what only humans run was started by a supervised command: it did nothing"
 )

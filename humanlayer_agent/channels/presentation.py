@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from humanlayer_agent.action import BASH, INERT, PLAN
+from humanlayer_agent.approvals.authority import described
 from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest
 from humanlayer_agent.channels.offers import OfferView, no_offer, offer_views
 from humanlayer_agent.policy import effect_phrases
@@ -227,6 +228,7 @@ def _place(request: ApprovalRequest) -> tuple[str, ...]:
         found.append(f"step {action.step}")
     if request.decision.confinable:
         found.append(one_line(request.decision.runs))
+    found += [one_line(described(each)) for each in (request.rule.stand_ins if request.rule else ())]
     return tuple(filter(None, found))
 
 

@@ -18,6 +18,7 @@ from humanlayer_agent.cli.exec import exec_
 from humanlayer_agent.cli.grants import app as grants
 from humanlayer_agent.cli.hub import hub
 from humanlayer_agent.cli.init import init
+from humanlayer_agent.cli.people import app as people
 from humanlayer_agent.cli.plan import plan
 from humanlayer_agent.cli.policy.policy_commands import app as policy
 from humanlayer_agent.cli.requests import app as requests
@@ -169,6 +170,7 @@ app.add_typer(policy, name="policy")
 app.add_typer(channel, name="channel")
 app.add_typer(requests, name="requests")
 app.add_typer(grants, name="grants")
+app.add_typer(people, name="people")
 
 
 @cache

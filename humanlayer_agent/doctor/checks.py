@@ -52,6 +52,7 @@ CHECKS = (
     Check("store.kept", "Store and log", store.kept),
     Check("store.stopped", "Store and log", store.stopped),
     Check("store.grants", "Store and log", store.grants),
+    Check("store.absences", "Store and log", store.absences),
     Check("store.heads", "Store and log", store.heads),
     Check("clock", "Store and log", store.clock),
     Check("walls.processes", "Walls around agents' commands", walls.processes),

@@ -197,7 +197,7 @@ def _missing(authority: Authority, request: ApprovalRequest, votes: tuple[Vote, 
     if request.state != "pending":
         return 0
     try:
-        needed = max(request.needed, authority.rule_for(request.decision).quorum)
+        needed = max(request.needed, authority.rule_for(request.decision, request.requester).quorum)
     except ConfigError:
         needed = request.needed
     return max(0, needed - len({vote.person for vote in votes if vote.answer == "approve"}))

@@ -124,7 +124,7 @@ class Outbox:
             request = self._store.get(request_id)
             if request is None:
                 return _Plan(None)
-            rule = self._authority.rule_for(request.decision)
+            rule = self._authority.rule_for(request.decision, request.requester)
             return _Plan(rule, self._authority.may_answer(rule, request.requester))
         except (ConfigError, *UNREADABLE):  # a route that this process does not know, or a row that was altered
             return _Plan(None)

@@ -7,7 +7,7 @@ import sqlite3
 from typing import Any
 
 from humanlayer_agent.action import QUESTION, Action, FileDigest
-from humanlayer_agent.approvals.authority import ApprovalRule, Step
+from humanlayer_agent.approvals.authority import ApprovalRule, StandIn, Step
 from humanlayer_agent.approvals.model import AnswerKind, Approver, Vote
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.confine.confinement import REDUCED, Confinement, Profile
@@ -101,7 +101,8 @@ def load_rule(text: str) -> ApprovalRule | None:
     try:
         fields = json.loads(text)
         steps = tuple(_build(Step, step) for step in fields.pop("steps"))
-        rule: ApprovalRule = _build(ApprovalRule, fields | {"steps": steps})
+        stand_ins = tuple(_build(StandIn, each) for each in fields.get("stand_ins", ()))
+        rule: ApprovalRule = _build(ApprovalRule, fields | {"steps": steps, "stand_ins": stand_ins})
     except (ValueError, TypeError, KeyError, AttributeError, ConfigError):
         return None
     return rule

@@ -285,6 +285,17 @@ class GrantRecord(TypedDict):
     used: Annotated[list[GrantUseRecord], "What it has let run, oldest first."]
 
 
+class PersonRecord(TypedDict):
+    """Somebody who may be asked."""
+
+    id: Annotated[str, "Their name in the channels files."]
+    identities: Annotated[list[str], "By which they are known."]
+    routes: Annotated[list[str], "The routes by which they decide."]
+    away_until: Annotated[int | None, "When they are back; null: they have not said that they are away."]
+    away_to: Annotated[str | None, "Who is asked in their place."]
+    not_counted: Annotated[str, "Why what they said does not count; empty where it does."]
+
+
 # ---- audit -----------------------------------------------------------------------------------------------
 
 
