@@ -80,15 +80,28 @@ class StandIn:
 
 
 @dataclass(frozen=True, slots=True)
+class OnCall:
+    """The place that says who is on call: a file, or a command with its arguments; one of them is empty."""
+
+    file: str = ""
+    command: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"on_call {self.file or ' '.join(self.command)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One audience of a route: the channel it is reached by, when it is asked, and who of the approvers it is.
 
-    `approvers` says who is told there ((): all of the rule's); who may decide is the rule's alone.
+    `approvers` says who is told there ((): all of the rule's), and `on_call` which of these it is now; who may decide
+    is the rule's alone.
     """
 
     to: str
     after_ms: int = 0
     approvers: tuple[str, ...] = ()
+    on_call: OnCall | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class Asking:
         self._store = store
         self._asker = asker
         self._judge = judge
-        self._given_authority = authority
+        self._given_authority = authority.heeding(lambda counting: store.absences.standing(counting))
         self._given_signer = signer
         self._requester = requester
         self._clock = clock

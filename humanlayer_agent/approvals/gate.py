@@ -185,12 +185,11 @@ class Gate:
         self.agent = agent
         self.requester = requester or os_user()
         self.instance = instance
-        known = authority or Authority.alone(
+        self.authority = authority or Authority.alone(
             *(self.requester, os_user(), *getattr(asker, "identities", ())),
             timeout_ms=timeout_ms or TIMEOUT_MS,
             valid_for_ms=valid_for_ms or VALID_FOR_MS,
         )
-        self.authority = known.heeding(lambda counting: store.absences.standing(counting))
         self._monotonic = monotonic
         self._asking = Asking(
             store,

@@ -191,6 +191,10 @@ PRESENTATION_REMINDED = EventType("presentation.reminded", 903, "humans were tol
 LEASE_TAKEN = EventType("lease.taken", 910, "a process began to serve a channel")
 CHANNEL_FAILED = EventType("channel.failed", 911, "a channel does not work, and why")
 
+ON_CALL_UNKNOWN = EventType(
+    "on_call.unknown", 912, "it could not be found out who is on call, and `why`: all who may answer are told"
+)
+
 EVENT_TYPES: Mapping[str, EventType] = {
     event.name: event for event in tuple(globals().values()) if isinstance(event, EventType)
 }

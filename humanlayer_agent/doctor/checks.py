@@ -40,6 +40,7 @@ CHECKS = (
     Check("channels.ignored", "People and channels", people.ignored),
     Check("channels.secrets", "People and channels", people.secrets),
     Check("routes", "People and channels", people.routes),
+    Check("routes.on_call", "People and channels", people.on_call),
     Check("routes.named", "People and channels", people.named),
     Check("channels.links", "People and channels", mail_links.mails),
     Check("hooks", "Coding agents", agents.hooks),

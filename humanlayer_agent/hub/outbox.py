@@ -8,9 +8,11 @@ from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.delivery import Delivery, Presentation, Waiting
 from humanlayer_agent.approvals.delivery_failures import level_due
 from humanlayer_agent.approvals.store_interface import Store, now_ms
+from humanlayer_agent.audit import events
 from humanlayer_agent.channels.contract import Audience
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.hub import reminders
+from humanlayer_agent.hub.on_call import OnCallNames
 
 UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """What reading a stored request raises that somebody has altered."""
@@ -74,6 +76,8 @@ class Outbox:
         self._authority = authority
         self._clock = clock
         self._plans: dict[str, _Plan] = {}
+        self._on_call = OnCallNames()
+        self._said: set[tuple[str, str]] = set()  # requests, and why nobody knew who was on call
 
     def due(self) -> list[Job]:
         """The jobs that are due, deliveries and settlings in turn, so that neither waits for all of the other."""
@@ -93,6 +97,7 @@ class Outbox:
             self._store.expire(over.id)
         left = [each for each in waiting if each.expires > now]
         self._plans = {each.id: self._plan(each.id) for each in left}
+        self._said = {(request, why) for request, why in self._said if request in self._plans}
         return left
 
     def _deliveries(self, waiting: Sequence[Waiting], now: int) -> Iterator[Deliver]:
@@ -106,7 +111,7 @@ class Outbox:
             for number, step in enumerate(plan.rule.due(now - request.created, level_due(request.escalated, before))):
                 attempt = before.get(number)
                 if step.to == self._channel and (attempt is None or _again(attempt, now)):
-                    yield Deliver(request.id, Audience(self._people(plan, step), number), attempt)
+                    yield Deliver(request.id, Audience(self._people(request.id, plan, step), number), attempt)
 
     def _reminders(self, waiting: dict[str, Waiting], shown: Sequence[Presentation], now: int) -> Iterator[Remind]:
         for each in shown:
@@ -129,9 +134,12 @@ class Outbox:
         except (ConfigError, *UNREADABLE):  # a route that this process does not know, or a row that was altered
             return _Plan(None)
 
-    def _people(self, plan: _Plan, step: Step) -> tuple[Person, ...]:
+    def _people(self, request_id: str, plan: _Plan, step: Step) -> tuple[Person, ...]:
         assert plan.rule is not None
-        wanted = frozenset(step.approvers or plan.rule.approvers or plan.people) & plan.people
+        wanted, why = self._on_call.told(step, plan.rule, plan.people)
+        if why and (request_id, why) not in self._said:
+            self._said.add((request_id, why))
+            self._store.record(events.ON_CALL_UNKNOWN, request=request_id, channel=step.to, why=why)
         return tuple(person for person in self._authority.people if person.id in wanted)
 
 
