@@ -43,6 +43,9 @@ _BEST: Mapping[str, str] = MappingProxyType({"os": "terminal", "slack": "chat", 
 
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
+_LAST_MS = 253_402_300_799_000
+"""The end of the last year that a calendar has."""
+
 _MANY = 1_000
 """So many people may be in a group: nobody here knows who they are."""
 
@@ -435,7 +438,7 @@ def described(one: StandIn) -> str:
         >>> described(StandIn("alice", "bob", 1798070400000))
         'bob answers for alice, who is away until 2026-12-24 00:00 UTC'
     """
-    until = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(one.until / 1000))
+    until = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(min(max(one.until, 0), _LAST_MS) / 1000))
     return f"{one.person} answers for {one.absent}, who is away until {until}"
 
 

@@ -68,6 +68,7 @@ def as_json_data(facts: Facts, integrity: Integrity) -> dict[str, Any]:
         "requests": [_request(request) for request in facts.requests.values()],
         "granted": facts.granted,
         "grants": [_grant(grant) for grant in facts.grants.values()],
+        "away": [asdict(each) for each in facts.away],
         "denials": [_decision(decision) for decision in facts.denials],
         "observed": [_decision(decision) for decision in facts.observed],
         "unknown_outcome": [
@@ -158,6 +159,7 @@ def _vote(vote: Vote) -> dict[str, Any]:
         "answer": vote.answer,
         "principal": vote.principal,
         "person": vote.person,
+        "instead_of": vote.instead_of or None,
         "channel": vote.channel,
         "assurance": vote.assurance,
         "input_mode": vote.how,

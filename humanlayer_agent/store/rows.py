@@ -101,11 +101,18 @@ def load_rule(text: str) -> ApprovalRule | None:
     try:
         fields = json.loads(text)
         steps = tuple(_step(step) for step in fields.pop("steps"))
-        stand_ins = tuple(_build(StandIn, each) for each in fields.get("stand_ins", ()))
+        stand_ins = tuple(_stand_in(each) for each in fields.get("stand_ins", ()))
         rule: ApprovalRule = _build(ApprovalRule, fields | {"steps": steps, "stand_ins": stand_ins})
     except (ValueError, TypeError, KeyError, AttributeError, ConfigError):
         return None
     return rule
+
+
+def _stand_in(fields: dict[str, Any]) -> StandIn:
+    absent, person, until = fields["absent"], fields["person"], fields["until"]
+    if type(absent) is not str or type(person) is not str or type(until) is not int:
+        raise ValueError("nobody stands in by this")
+    return StandIn(absent, person, until)
 
 
 def _step(fields: dict[str, Any]) -> Step:

@@ -1,5 +1,6 @@
 """Somebody is away, and another is asked in their place: only by a signed word of theirs, and never to fewer people."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,9 @@ from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Denial, Execution, Permit, Refused
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import seal
+from humanlayer_agent.channels.presentation import present
 from humanlayer_agent.keys.signing import Signer
+from humanlayer_agent.store.rows import dump_rule
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedApprovers, answer
 from tests.support.forging import forging
@@ -365,3 +368,19 @@ def test_a_gate_asks_the_other_one(
         store.absences.end("ann", "os:ann")
         denied = gate.check(Action("ask me again", cwd="/srv/app"))
     assert isinstance(denied, Denial)
+
+
+def test_who_stands_in_is_kept_with_the_request_for_people_to_read(
+    store: SQLiteStore, path: Path, leave: Any, ask: Ask
+) -> None:
+    leave("ben")
+    request = ask()
+    for until in ("9e99", "[]", "null", str(2**70)):
+        with forging(path) as connection:
+            text = request.rule and dump_rule(request.rule)
+            assert text
+            text = re.sub(r'"until": \d+', f'"until": {until}', text)
+            connection.execute("UPDATE request SET rule = ?", (text,))
+        found = store.get(request.id)
+        assert found is not None
+        assert all(line.isprintable() for line in present(found).place)

@@ -367,6 +367,7 @@ class ReportRecord(TypedDict):
     requests: Annotated[list[dict[str, Any]], "Every question to a human, its votes and what became of it."]
     granted: Annotated[int, "How many asks a grant answered."]
     grants: Annotated[list[dict[str, Any]], "Every approval for more than once: by whom, words, uses, revocation."]
+    away: Annotated[list[dict[str, Any]], "Who was away, until when, who was asked in their place, when that ended."]
     denials: Annotated[list[dict[str, Any]], "Every decision that denied."]
     observed: Annotated[list[dict[str, Any]], "Decisions that were only observed."]
     unknown_outcome: Annotated[list[dict[str, Any]], "Commands of which nobody knows how they ended."]
