@@ -1,4 +1,4 @@
-"""Who is on call now: names that a file holds, or that a command of the user's own prints, one a line.
+"""The people who are on call now: names that a file holds, or that a command of the user's own prints, one a line.
 
 It only chooses which of those who may answer are told. Whatever it says, nobody else may answer; and where it says
 nothing that is of use, all of them are told.
