@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from humanlayer_agent import __version__
-from humanlayer_agent.cli.ask import ask
+from humanlayer_agent.cli.ask import ask, mcp
 from humanlayer_agent.cli.audit.audit_commands import app as audit
 from humanlayer_agent.cli.catalog import app as catalog
 from humanlayer_agent.cli.channel import app as channel
@@ -171,6 +171,7 @@ app.add_typer(channel, name="channel")
 app.add_typer(requests, name="requests")
 app.add_typer(grants, name="grants")
 app.add_typer(people, name="people")
+app.add_typer(mcp, name="mcp")
 
 
 @cache
