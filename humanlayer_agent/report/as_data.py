@@ -63,6 +63,16 @@ def as_json_data(facts: Facts, integrity: Integrity) -> dict[str, Any]:
                 {"approver": u.name, "answers": dict(u.answers), "median_ms": u.median_ms, "percent_under_3_s": u.fast}
                 for u in found.approvers
             ],
+            "rules": [
+                {
+                    "rule": u.name or None,
+                    "asked": u.asked,
+                    "answers": dict(u.answers),
+                    "median_ms": u.median_ms,
+                    "percent_under_3_s": u.fast,
+                }
+                for u in found.rules
+            ],
             "always_approved": [{"rule": c.rule, "answers": c.answers, "example": c.example} for c in found.candidates],
         },
         "requests": [_request(request) for request in facts.requests.values()],

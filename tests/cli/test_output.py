@@ -78,6 +78,7 @@ CALLS = {
     ("policy diff", ""): "policy diff ./policy.yaml ./milder.yaml",
     ("channel ls", ""): "channel ls --channels CHANNELS/terminal.yaml",
     ("requests ls", ""): "requests ls --all",
+    ("requests ls", "--figures"): "requests ls --figures",
     ("requests show", ""): "requests show REQUEST",
     ("grants ls", ""): "grants ls --all",
     ("grants show", ""): "grants show REQUEST",

@@ -206,7 +206,11 @@ def test_attention(sealed: Any, decided: Any, voted: Any) -> None:
     assert [(c.rule, c.answers, c.example) for c in found.candidates] == [("always", 3, "do q0")]
     assert found.approver_hours == 2
     assert found.asks_per_approver_hour == pytest.approx(2)
-    assert [(a.name, a.median_ms) for a in found.approvers] == [("bob", 3_000)]
+    assert [(a.name, a.asked, a.median_ms, a.approved) for a in found.approvers] == [("bob", 4, 3_000, 75.0)]
+    assert [(r.name, r.asked, r.median_ms, r.approved, r.fast) for r in found.rules] == [
+        ("always", 3, 2_000, 100.0, pytest.approx(200 / 3)),
+        ("sometimes", 1, 4_000, 0.0, 0.0),
+    ]
 
 
 def test_a_real_history(entries: Any) -> None:

@@ -255,6 +255,18 @@ class RequestRecord(TypedDict):
     abandoned: Annotated[bool, "Whether the agent that asked is gone."]
 
 
+class AnswersRecord(TypedDict):
+    """How a person answers, or how what a rule asks is answered."""
+
+    of: Annotated[str, "approver or rule."]
+    name: Annotated[str, "Their name; of a rule its id, empty where no rule allows it."]
+    asked: Annotated[int, "So many questions: that they answered, or that the rule asked."]
+    answers: Annotated[dict[str, int], "So many answers of each kind."]
+    percent_approved: Annotated[float, "Of the answers."]
+    median_ms: Annotated[int | None, "Milliseconds from the question to the answer; null without answers."]
+    percent_under_3_s: Annotated[float, "Of the answers: faster than anybody reads much."]
+
+
 class GrantUseRecord(TypedDict):
     """One command that a grant has let run."""
 
