@@ -11,8 +11,13 @@ from humanlayer_agent.approvals.store_interface import Store, now_ms
 from humanlayer_agent.audit import events
 from humanlayer_agent.channels.contract import Audience
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.hub import reminders
 from humanlayer_agent.hub.on_call import OnCallNames
+
+REMINDED_AT = (0.5, 0.8)
+"""Parts of a request's time after which people are reminded, level by level."""
+
+REMINDED_AFTER_MS = 60_000
+"""How long after it was shown, or reminded of, at least."""
 
 UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """What reading a stored request raises that somebody has altered."""
@@ -118,7 +123,7 @@ class Outbox:
             request = waiting.get(each.request_id)
             if request is None or each.shown != each.mark:
                 continue
-            wanted = reminders.level_due(request.created, request.expires, each.at, now)
+            wanted = reminder_due(request.created, request.expires, each.at, now)
             if wanted > each.reminded:
                 yield Remind(each, wanted)
 
@@ -145,3 +150,17 @@ class Outbox:
 
 def _again(attempt: Delivery, now: int) -> bool:
     return attempt.state == "sending" and attempt.retry_at <= now
+
+
+def reminder_due(created: int, expires: int, shown: int, now: int) -> int:
+    """Return how often a place should have been reminded of by now.
+
+    Args:
+        created, expires: of the request. shown: when it was shown there. All in ms.
+
+    Example:
+        >>> [reminder_due(0, 600_000, 0, now) for now in (299_000, 300_000, 500_000)]
+        [0, 1, 2]
+    """
+    moments = (max(created + int(part * (expires - created)), shown + REMINDED_AFTER_MS) for part in REMINDED_AT)
+    return sum(moment <= now < expires for moment in moments)
