@@ -5,7 +5,7 @@ whoever says it has only had somebody asked again.
 """
 
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -123,10 +123,11 @@ def back(
     try:
         with closing(open_to_write(store)) as opened:
             ended = opened.absences.end(person, os_user())
+            left = _waiting(opened, _authority(channels), person) if ended else ""
     except StoreError as error:
         raise ConfigError(f"nothing was said: {error}") from error
     said = "is asked again" if ended else "has not said that they are away"
-    print(f"{one_line(person)} {said}")
+    print(f"{one_line(person)} {said}{f'; {left} that somebody else was told of: hla requests ls' if left else ''}")
     raise typer.Exit(DONE if ended else NOT_DONE)
 
 
@@ -163,7 +164,19 @@ def _meaning(opened: "SQLiteStore", authority: "Authority", draft: "Absence") ->
             continue
         why = authority.why_not_instead(rule, draft, None, [*others, draft])
         lines.append(f"  route {name}: {f'you are asked as ever, because {why}' if why else f'{draft.to} is asked'}")
+    if waiting := _waiting(opened, authority, draft.person):
+        lines.append(f"  {waiting} that you were told of, and {draft.to} is not: answer them first (hla requests ls)")
     return lines or ["  no route asks you: it changes nothing"]
+
+
+def _waiting(opened: "SQLiteStore", authority: "Authority", person: str) -> str:
+    """Return how many requests wait that somebody may answer, in words; "" where none do."""
+    count = 0
+    for request in opened.requests(state="pending"):
+        with suppress(ConfigError):
+            rule = authority.rule_for(request.decision, request.requester)
+            count += person in authority.may_answer(rule, request.requester)
+    return f"{count} request{' waits' if count == 1 else 's wait'}" if count else ""
 
 
 def _own(authority: "Authority") -> str:

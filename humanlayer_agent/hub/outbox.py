@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 
+from humanlayer_agent.approvals.absences import Absence
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.approvals.delivery import Delivery, Presentation, Waiting
 from humanlayer_agent.approvals.delivery_failures import level_due
@@ -81,6 +82,7 @@ class Outbox:
         self._authority = authority
         self._clock = clock
         self._plans: dict[str, _Plan] = {}
+        self._away: tuple[Absence, ...] = ()  # when those were made
         self._on_call = OnCallNames()
         self._said: set[tuple[str, str]] = set()  # requests, and why nobody knew who was on call
 
@@ -101,6 +103,8 @@ class Outbox:
         for over in [each for each in waiting if each.expires <= now]:
             self._store.expire(over.id)
         left = [each for each in waiting if each.expires > now]
+        if (away := tuple(self._authority.away(self._authority))) != self._away:
+            self._away, self._plans = away, {}
         self._plans = {each.id: self._plan(each.id) for each in left}
         self._said = {(request, why) for request, why in self._said if request in self._plans}
         return left

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from humanlayer_agent.action import Action
-from humanlayer_agent.approvals.absences import MAX_MS, Absence, statement
+from humanlayer_agent.approvals.absences import MAX_MS, Absence, newest_of_each, statement
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Denial, Execution, Permit, Refused
@@ -384,3 +386,48 @@ def test_who_stands_in_is_kept_with_the_request_for_people_to_read(
         found = store.get(request.id)
         assert found is not None
         assert all(line.isprintable() for line in present(found).place)
+
+
+NAMES = [each.id for each in PEOPLE if not each.is_group]
+
+
+@st.composite
+def situations(draw: Any) -> tuple[Authority, str, tuple[Absence, ...]]:
+    approvers = tuple(draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True)))
+    quorum = draw(st.integers(1, len(approvers)))
+    rule = ApprovalRule(
+        "default", approvers, quorum, draw(st.booleans()),
+        draw(st.sampled_from(["os", "chat", "login", "terminal"])),
+        second_after=3 if quorum < len(approvers) and draw(st.booleans()) else 0,
+    )  # fmt: skip
+    pairs = draw(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), max_size=4))
+    absences = tuple(
+        Absence(str(n), "", n, 10, to, Approver("x", "x", draw(st.sampled_from(["login", "terminal"]))), who)
+        for n, (who, to) in enumerate(pairs)
+        if who != to
+    )
+    counted = newest_of_each(absences)
+    return Authority(PEOPLE, {"default": rule}).heeding(lambda _: counted), draw(st.sampled_from(NAMES)), counted
+
+
+@given(situations())
+@settings(max_examples=300, deadline=None)
+def test_whoever_is_away_nobody_gains_and_enough_are_left(
+    situation: tuple[Authority, str, tuple[Absence, ...]],
+) -> None:
+    authority, starter, absences = situation
+    principal = next(each.identities[0] for each in PEOPLE if each.id == starter)
+    as_ever = authority.heeding(lambda _: ()).rule_of("default", "low", principal)
+    rule = authority.rule_of("default", "low", principal)
+    able, before = authority.may_answer(rule, principal), authority.may_answer(as_ever, principal)
+    said = {each.person: each.to for each in absences}
+    assert {one.absent: one.person for one in rule.stand_ins}.items() <= said.items()
+    assert set(rule.approvers) - set(as_ever.approvers) <= {one.person for one in rule.stand_ins}
+    assert (starter in rule.approvers) == (starter in as_ever.approvers), "no run chooses its judge, nor loses one"
+    assert len(able) >= min(len(before), rule.quorum + bool(rule.second_after))
+    for one in rule.stand_ins:
+        assert one.absent in as_ever.approvers
+        assert one.absent not in rule.approvers
+        assert one.person not in said, "nobody stands in who is away"
+        assert starter not in (one.absent, one.person)
+    assert (rule.quorum, rule.min_assurance, rule.solo) == (as_ever.quorum, as_ever.min_assurance, as_ever.solo)

@@ -12,11 +12,15 @@ from typing import Any
 import pexpect
 import pytest
 
+from humanlayer_agent.action import Action
 from humanlayer_agent.cli import main
 from humanlayer_agent.configuration import build_authority
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, config_folder, default_store_path, key_path
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.processes import identity
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.testing.approvers import POLICY_DIGEST
 from tests.support import children
 from tests.support.keys import PASSPHRASE, known_passphrase, make_key, passphrase_file
 
@@ -176,3 +180,34 @@ def test_without_a_terminal(store: SQLiteStore, command: str) -> None:
     )
     assert (done.returncode, "only a human at a terminal" in done.stderr) == (3, True)
     assert standing(store) == []
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The agent is another process than the one the human's terminal descends from, which is us."""
+    real = identity.identity
+    with subprocess.Popen(["sleep", "600"]) as other:
+        monkeypatch.setattr(identity, "identity", lambda pid=None: real(other.pid if pid is None else pid))
+        yield
+        other.kill()
+
+
+def test_what_waits_already_is_said(elsewhere: None, store: SQLiteStore) -> None:
+    """Whoever leaves was told of it, and the other one is not."""
+    from humanlayer_agent.approvals.model import ApprovalRequest, Run
+    from humanlayer_agent.approvals.store_interface import now_ms
+
+    store.open_run(Run("run-1", "agent", "instance", "os:1:bob-from-elsewhere", "/srv/app"))
+    action = Action("make deploy", cwd="/srv/app", project="/srv/app", run_id="run-1", agent="agent")
+    decision = PolicyDecision(Verdict.ASK, "a rule says so", "test", POLICY_DIGEST, rules=("r1",))
+    request = ApprovalRequest(
+        "a" * 32, "b" * 64, action.digest(POLICY_DIGEST), action.body(POLICY_DIGEST), action, decision,
+        "os:1:bob-from-elsewhere", now_ms(), now_ms() + 600_000, 60_000,
+    )  # fmt: skip
+    store.create_request(request)
+    code, shown = at_terminal("people", "away", "--to", "cleo", "--until", in_days(3))
+    assert code == 0
+    assert "1 request waits that you were told of, and cleo is not: answer them first" in shown
+    assert at_terminal("people", "back")[1] == (
+        "me is asked again; 1 request waits that somebody else was told of: hla requests ls\r\n"
+    )
