@@ -219,7 +219,8 @@ def _others(decision: PolicyDecision) -> Iterator[FindingView]:
 
 def _place(request: ApprovalRequest) -> tuple[str, ...]:
     action = request.action
-    found = [f"in {one_line(action.cwd)}" if action.cwd else ""]
+    found = [one_line(described(each)) for each in (request.rule.stand_ins if request.rule else ())]
+    found.append(f"in {one_line(action.cwd)}" if action.cwd else "")
     if action.project and action.project != action.cwd:
         found.append(f"project {one_line(action.project)}")
     if action.run_id:
@@ -228,7 +229,6 @@ def _place(request: ApprovalRequest) -> tuple[str, ...]:
         found.append(f"step {action.step}")
     if request.decision.confinable:
         found.append(one_line(request.decision.runs))
-    found += [one_line(described(each)) for each in (request.rule.stand_ins if request.rule else ())]
     return tuple(filter(None, found))
 
 
