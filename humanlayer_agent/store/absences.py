@@ -49,6 +49,7 @@ class SQLiteAbsences:
         self._database = database
         self._transaction = transaction
         self._clock = clock
+        self._over: set[str] = set()  # ids of what this process has seen ended: whatever becomes of the log
 
     def standing(self, authority: Authority) -> tuple[Absence, ...]:
         return newest_of_each([absence for absence, why in self.said(authority) if not why])
@@ -56,10 +57,15 @@ class SQLiteAbsences:
     def said(self, authority: Authority) -> list[tuple[Absence, str]]:
         with self._database.read() as connection:
             log = Log(connection, self._clock())
-            if not (found := _open(log)):
+            if not (found := [each for each in self._seen_open(log) if each[1].id not in self._over]):
                 return []
             store = _store(log)
             return [(absence, _why_not(log, seq, absence, authority, store)) for seq, absence in found]
+
+    def _seen_open(self, log: Log) -> list[tuple[int, Absence]]:
+        said, ended = _told(log)
+        self._over |= ended
+        return said
 
     def say(self, approver: Approver, to: str, until: int, authority: Authority, signer: Signer) -> Absence | Refused:
         person = who_may_leave(authority, approver)
@@ -117,24 +123,24 @@ def _why_not(log: Log, seq: int, absence: Absence, authority: Authority, store: 
 
 
 def _end(ledger: Ledger, person: str, by: str) -> int:
-    ids = [absence.id for _, absence in _open(ledger) if absence.person == person]
+    ids = [absence.id for _, absence in _told(ledger)[0] if absence.person == person]
     if ids:
         ledger.append(events.ABSENCE_ENDED, person=person, absences=ids, by=storable(by))
     return len(ids)
 
 
-def _open(log: Log) -> list[tuple[int, Absence]]:
-    """Return the statements that nobody has ended, each with the number of its event: the first of its id."""
+def _told(log: Log) -> tuple[list[tuple[int, Absence]], set[str]]:
+    """Return the statements that nobody has ended, each with the number of its event (the first of its id), and the ids
+    of the others.
+    """
     said: dict[str, tuple[int, Absence]] = {}
     for row in log.rows(_SAID):
         if (absence := _absence(row)) is not None:
             said.setdefault(absence.id, (row["seq"], absence))
     if not said:
-        return []
-    for row in log.rows(_ENDED):
-        for each in _ended(row, said):
-            said.pop(each, None)
-    return list(said.values())
+        return [], set()
+    ended = {each for row in log.rows(_ENDED) for each in _ended(row, said)}
+    return [each for name, each in said.items() if name not in ended], ended
 
 
 def _ended(row: sqlite3.Row, said: dict[str, tuple[int, Absence]]) -> list[str]:

@@ -309,6 +309,19 @@ def test_an_old_statement_said_once_more(
     assert not store.absences.said(team.authority)
 
 
+def test_what_was_seen_ended_stays_so(
+    store: SQLiteStore, path: Path, team: ScriptedApprovers, genuine: Absence, ask: Ask
+) -> None:
+    """Somebody takes the event out of the log: the processes that have seen it know better, and the log is not whole."""
+    request = ask()
+    assert asked(team, request) == {"ann"}
+    with forging(path) as connection:
+        assert connection.execute("DELETE FROM audit_event WHERE type = 'absence.ended'").rowcount == 1
+    assert asked(team, request) == {"ann"}
+    assert not store.verify().intact
+    assert genuine.person == "ann"
+
+
 @pytest.mark.parametrize(
     "fields",
     [
