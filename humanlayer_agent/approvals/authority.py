@@ -5,13 +5,17 @@ holds where there is none.
 """
 
 import string
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import PolicyDecision
+
+if TYPE_CHECKING:
+    from humanlayer_agent.approvals.absences import Absence
 
 ASSURANCES: Mapping[str, int] = MappingProxyType(
     {"os": 0, "mail-reply": 1, "chat": 2, "mail-link": 2, "login": 3, "terminal": 4}
@@ -34,7 +38,13 @@ GROUP_KINDS: Mapping[str, str] = MappingProxyType({"slack-usergroup": "slack"})
 _GROUP_SEVERITIES = frozenset({"low", "medium"})
 """Where being in a group suffices: ordinary members of a workspace can often change who is in it."""
 
+_BEST: Mapping[str, str] = MappingProxyType({"os": "terminal", "slack": "chat", "email": "login"})
+"""The greatest assurance that an identity of a kind can ever be known with."""
+
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+_LAST_MS = 253_402_300_799_000
+"""The end of the last year that a calendar has."""
 
 _MANY = 1_000
 """So many people may be in a group: nobody here knows who they are."""
@@ -64,15 +74,37 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
+class StandIn:
+    """Who answers (`person`) in the place of somebody who is away (`absent`) until a time (ms)."""
+
+    absent: str
+    person: str
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class OnCall:
+    """The place that says who is on call: a file, or a command with its arguments; one of them is empty."""
+
+    file: str = ""
+    command: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"on_call {self.file or ' '.join(self.command)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One audience of a route: the channel it is reached by, when it is asked, and who of the approvers it is.
 
-    `approvers` says who is told there ((): all of the rule's); who may decide is the rule's alone.
+    `approvers` says who is told there ((): all of the rule's), and `on_call` which of these it is now; who may decide
+    is the rule's alone.
     """
 
     to: str
     after_ms: int = 0
     approvers: tuple[str, ...] = ()
+    on_call: OnCall | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +126,7 @@ class ApprovalRule:
             0: nobody must.
         second_after: who has approved so many requests within an hour needs one more person for each further one; 0:
             nobody does.
+        stand_ins: who of the approvers is one only in the place of somebody who is away.
 
     Raises:
         ConfigError: it could never be met, or says nothing sensible.
@@ -111,6 +144,7 @@ class ApprovalRule:
     by_group: bool = True
     slow_down_ms: int = 0
     second_after: int = 0
+    stand_ins: tuple[StandIn, ...] = ()
 
     def __post_init__(self) -> None:
         people = head_count(self.approvers) or int(self.solo)
@@ -140,6 +174,19 @@ class ApprovalRule:
         """
         return ASSURANCES.get(assurance, -1) >= ASSURANCES[self.min_assurance]
 
+    def with_stand_in(self, one: StandIn) -> "ApprovalRule":
+        """Return the rule with one person in the place of another, wherever that one is named.
+
+        Raises:
+            ConfigError: so it could never be met.
+        """
+
+        def instead(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(dict.fromkeys(one.person if name == one.absent else name for name in names))
+
+        steps = tuple(replace(step, approvers=instead(step.approvers)) for step in self.steps)
+        return replace(self, approvers=instead(self.approvers), steps=steps, stand_ins=(*self.stand_ins, one))
+
     def due(self, elapsed_ms: int, level: int = 0) -> tuple[Step, ...]:
         """The steps that are to be asked by now, in order.
 
@@ -152,6 +199,10 @@ class ApprovalRule:
         return tuple(ordered[: max(by_time, level)])
 
 
+def _nobody(authority: "Authority") -> Sequence["Absence"]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Authority:
     """The people, what it takes to approve, and whose signatures count.
@@ -160,6 +211,7 @@ class Authority:
         people: everybody who is known.
         routes: rules by name; "default" is the one a policy means where it names none.
         signers: fingerprints of the keys that may sign votes (`signing.Signer.fingerprint`).
+        away: reads who is away now, as far as this authority counts it (`Absences.standing`).
 
     Raises:
         ConfigError: an approver who is nobody, two people of one identity, a route under another's name.
@@ -173,6 +225,7 @@ class Authority:
     people: tuple[Person, ...]
     routes: Mapping[str, ApprovalRule]
     signers: frozenset[str] = frozenset()
+    away: Callable[["Authority"], Sequence["Absence"]] = field(default=_nobody, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         people: Iterable[Person] = self.people.values() if isinstance(self.people, Mapping) else self.people
@@ -224,6 +277,10 @@ class Authority:
         """The same, and of its signers only these."""
         return replace(self, signers=self.signers.intersection(fingerprints))
 
+    def heeding(self, away: Callable[["Authority"], Sequence["Absence"]]) -> "Authority":
+        """The same, and those are asked in the place of whoever is away whom they have named (`Absences.standing`)."""
+        return replace(self, away=away)
+
     def person_of(self, principal: str) -> Person | None:
         """Return the person who acts as `principal`; None for a stranger, for a group, and where two people might be
         meant.
@@ -254,17 +311,23 @@ class Authority:
         names = () if who is None else (_members(who),) if who.is_group else who.identities
         return any(name.startswith(place) for name in names)
 
-    def rule_for(self, decision: PolicyDecision) -> ApprovalRule:
+    def rule_for(self, decision: PolicyDecision, requester: str = "") -> ApprovalRule:
         """Return the rule for what `decision` asks about: that of its route, made as strict as its severity demands at
-        least.
+        least, with others in the place of those who are away.
+
+        Args:
+            requester: the principal who started the run; where that is nobody who is known, nobody stands in.
 
         Raises:
             ConfigError: there is no such route; then nobody can approve it.
         """
-        return self.rule_of(decision.route, decision.severity)
+        return self.rule_of(decision.route, decision.severity, requester)
 
-    def rule_of(self, route: object, severity: str) -> ApprovalRule:
+    def rule_of(self, route: object, severity: str, requester: str = "") -> ApprovalRule:
         """Return the rule for a decision that names this route, and is of this severity: nothing else of it counts.
+
+        Args:
+            requester: as for `rule_for`.
 
         Raises:
             ConfigError: there is no such route; then nobody can approve it.
@@ -290,12 +353,55 @@ class Authority:
         floors = (*floors, *(other.min_assurance for other in others))
         assurance = max((rule.min_assurance, *floors), key=ASSURANCES.__getitem__)
         by_group = severity in _GROUP_SEVERITIES or (severity == "high" and rule.usergroup_high)
-        return replace(
+        strict = replace(
             rule,
             quorum=max(rule.quorum, quorum),
             min_assurance=assurance,
             by_group=rule.by_group and by_group,
         )
+        return self._without_absent(strict, requester) if requester and strict.approvers else strict
+
+    def _without_absent(self, rule: ApprovalRule, requester: str) -> ApprovalRule:
+        """Return `rule` with others in the place of those who are away; whoever can't be replaced is asked as ever."""
+        starter, absences = self.person_of(requester), self.away(self)
+        if starter is None:
+            return rule
+        for absence in absences:
+            if not self.why_not_instead(rule, absence, starter, absences):
+                rule = rule.with_stand_in(StandIn(absence.person, absence.to, absence.until))
+        return rule
+
+    def why_not_instead(
+        self, rule: ApprovalRule, absence: "Absence", starter: Person | None, absences: Sequence["Absence"]
+    ) -> str:
+        """Return why whoever is away is asked all the same by `rule`; "" where the other one is asked instead.
+
+        Args:
+            rule: with those in it already who stand in by earlier statements.
+            starter: who started the run; None where nobody in particular did.
+            absences: all that count now.
+        """
+        away = {each.person for each in absences}
+        if absence.person not in rule.approvers:
+            return f"{absence.person} is not asked"
+        if absence.to in away:
+            return f"{absence.to} is away too"
+        if starter is not None and starter.id in (absence.person, absence.to):
+            return f"{starter.id} started the run"
+        if not rule.takes(absence.assurance) or not rule.takes(self._best(absence.to)):
+            return f"what {rule.min_assurance} is needed for, {absence.to} can't answer"
+        instead = {absence.to if who == absence.person else who for who in rule.approvers}
+        others = {who for who in instead if rule.by_group or not who.startswith(GROUP)}
+        if starter is not None and not rule.solo:
+            others -= {starter.id}
+        if head_count(others) < rule.quorum + bool(rule.second_after):
+            return "too few people would be left to answer"
+        return ""
+
+    def _best(self, who: str) -> str:
+        """The greatest assurance that a person can be known with."""
+        kinds = (name.partition(":")[0] for person in self.people if person.id == who for name in person.identities)
+        return max((_BEST.get(kind, "os") for kind in kinds), key=ASSURANCES.__getitem__, default="os")
 
     def answerable(self, decision: PolicyDecision, requester: str) -> ApprovalRule:
         """`rule_for(decision)`, where enough people may answer a request of `requester`.
@@ -303,7 +409,7 @@ class Authority:
         Raises:
             ConfigError: nobody can approve it, and why.
         """
-        rule = self.rule_for(decision)
+        rule = self.rule_for(decision, requester)
         able = self.may_answer(rule, requester)
         people = head_count(able)
         if not people and self.person_of(requester) is None:
@@ -323,6 +429,17 @@ class Authority:
         if own is None:
             return frozenset()
         return frozenset((own.id,)) if rule.solo else able - {own.id}
+
+
+def described(one: StandIn) -> str:
+    """Say for humans in whose place somebody is asked.
+
+    Example:
+        >>> described(StandIn("alice", "bob", 1798070400000))
+        'bob answers for alice, who is away until 2026-12-24 00:00 UTC'
+    """
+    until = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(min(max(one.until, 0), _LAST_MS) / 1000))
+    return f"{one.person} answers for {one.absent}, who is away until {until}"
 
 
 def head_count(ids: Iterable[str]) -> int:

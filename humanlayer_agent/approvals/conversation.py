@@ -77,7 +77,7 @@ class Asking:
         self._store = store
         self._asker = asker
         self._judge = judge
-        self._given_authority = authority
+        self._given_authority = authority.heeding(lambda counting: store.absences.standing(counting))
         self._given_signer = signer
         self._requester = requester
         self._clock = clock
@@ -213,7 +213,7 @@ class Asking:
 
         A route without steps says nothing of channels: whoever is here is asked.
         """
-        rule = self.authority.rule_for(request.decision)
+        rule = self.authority.rule_for(request.decision, self._requester)
         only_waits = getattr(self._asker, "only_waits", False)
         if only_waits or not rule.steps or self._due_here(request, rule):
             return None
@@ -283,7 +283,7 @@ class Asking:
 
     def _may_answer(self, request: ApprovalRequest, identities: Sequence[str]) -> bool:
         """Tell whether one of these could answer at all: nobody is asked whose answer would be refused."""
-        people = self.authority.may_answer(self.authority.rule_for(request.decision), self._requester)
+        people = self.authority.may_answer(self.authority.rule_for(request.decision, self._requester), self._requester)
         return any((person := self.authority.person_of(each)) and person.id in people for each in identities)
 
     def _pending(self, request: ApprovalRequest) -> bool:
@@ -332,13 +332,13 @@ class Asking:
         with self._lock:
             self._unheard[request.id] = why
         with suppress(StoreError):
-            not_at(self._store, request, self.authority.rule_for(request.decision), self._here, why)
+            not_at(self._store, request, self.authority.rule_for(request.decision, self._requester), self._here, why)
         self._tell(f"{why}; it waits for somebody else")
         return None
 
     def _others(self, request: ApprovalRequest) -> bool:
         """Tell whether anybody but the human at our channel may still answer: by another channel, or another person."""
-        rule = self.authority.rule_for(request.decision)
+        rule = self.authority.rule_for(request.decision, self._requester)
         own = self.authority.person_of(self._requester)
         people = self.authority.may_answer(rule, self._requester)
         return any(step.to not in self._here for step in rule.steps) or bool(people - {own.id if own else ""})
@@ -435,7 +435,7 @@ class Asking:
         with self._lock:
             unheard = [self._unheard.get(request.id, "")]
         with suppress(StoreError, ConfigError):
-            rule = self.authority.rule_for(request.decision)
+            rule = self.authority.rule_for(request.decision, self._requester)
             unheard += unreached(self._store, request, rule, self._here, self._clock())
         why = f" ({'; '.join(filter(None, unheard))})" if any(unheard) else ""
         return self._denied(request, f"a human must approve this, and {answered} within {waited} s{why}")

@@ -60,7 +60,8 @@ def asked_elsewhere(
     asked: dict[str, set[str]] = {}
     for step in rule.due(2**62):
         if step.to not in channels:
-            asked.setdefault(step.to, set()).update(able.intersection(step.approvers or able))
+            told = {"whoever is on call"} if step.on_call else able.intersection(step.approvers or able)
+            asked.setdefault(step.to, set()).update(told)
     named = {channel: ", ".join(sorted(who)) or "nobody who may answer" for channel, who in asked.items()}
     where = "; ".join(f"{channel} ({who})" for channel, who in named.items())
     later = min((step.after_ms for step in rule.steps if step.to in channels), default=None)

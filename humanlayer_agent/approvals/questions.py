@@ -8,9 +8,10 @@ can come of it that runs: it is answered in words, or not at all. An agent that 
 import hashlib
 import shlex
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from humanlayer_agent.action import BASH, QUESTION, Action
+from humanlayer_agent.approvals.denial_texts import denial_text
 from humanlayer_agent.approvals.model import Denial
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
@@ -79,6 +80,8 @@ class HumanAnswer:
         text: the words, or the option that was chosen; "" where there was no answer.
         by: the principal who gave it; "" where nobody did.
         why: why there is none: declined (with words), nobody answered in time, the run was stopped.
+        told: the same as a model is to read it: our text, in which a human's words are marked as data.
+        stopped: a human stopped the whole run.
 
     Example:
         >>> str(HumanAnswer("main", "os:1000:alice"))
@@ -88,6 +91,8 @@ class HumanAnswer:
     text: str
     by: str = ""
     why: str = ""
+    told: str = field(default="", compare=False, repr=False)
+    stopped: bool = False
 
     def __str__(self) -> str:
         return self.text
@@ -161,7 +166,8 @@ def action_of(question: Question, action: Action) -> Action:
 
 def answer_of(question: Question, denial: Denial) -> HumanAnswer:
     """Return the answer that a human gave to a question, or why there is none."""
+    told = denial_text(replace(denial, question=True))
     if denial.answer == "respond":
-        return HumanAnswer(question.chosen(denial.comment), denial.approver)
+        return HumanAnswer(question.chosen(denial.comment), denial.approver, told=told)
     words = f": {denial.comment}" if denial.comment else ""
-    return HumanAnswer("", denial.approver, f"{denial.reason}{words}")
+    return HumanAnswer("", denial.approver, f"{denial.reason}{words}", told, denial.terminate)

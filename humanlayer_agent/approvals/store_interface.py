@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, Protocol
 
 from humanlayer_agent.action import Action
+from humanlayer_agent.approvals.absences import Absences
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.delivery import Surfaces
 from humanlayer_agent.approvals.grants import Grants
@@ -61,6 +62,11 @@ class Store(Protocol):
     @property
     def grants(self) -> Grants:
         """The approvals that have a scope."""
+        ...
+
+    @property
+    def absences(self) -> Absences:
+        """The words of people who are away."""
         ...
 
     def open_run(self, run: Run) -> None:

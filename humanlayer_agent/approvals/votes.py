@@ -35,6 +35,7 @@ REFUSALS: Mapping[str, str] = MappingProxyType(
         "nobody-further": "there is nobody further to ask",
         "no-such-answer": "this is not answered so",
         "hasty": "the last answers came too quickly: what this is about has to be typed",
+        "away": "this person is away, and another answers in their place",
         "no-such-scope": "nothing of that scope is offered for this request",
     }
 )
@@ -69,6 +70,11 @@ def seat_of(authority: Authority, rule: ApprovalRule, requester: str, approver: 
     starter = authority.person_of(requester)
     own = approver.principal == requester or (person is not None and person == starter)
     who = person.id if person else approver.principal
+    for each in rule.stand_ins:
+        if each.absent == who:
+            return Refusal(
+                "away", f"{who} is away, and {each.person} answers in their place (hla people back ends that)"
+            )
     if (person is None or person.id not in rule.approvers) and not (rule.solo and own and not rule.approvers):
         if group is None:
             return Refusal("not-an-approver", f"{who} is not an approver of route {rule.name}")
@@ -138,7 +144,7 @@ def granting(
         now: the time (ms).
     """
     try:
-        rule = authority.rule_for(decision)
+        rule = authority.rule_for(decision, requester)
     except ConfigError as error:
         return str(error)
     approvals: dict[str, Vote] = {}
@@ -175,7 +181,7 @@ def tally(request: ApprovalRequest, votes: Iterable[Vote], authority: Authority)
     A no needs no proof: whoever forges one has only kept something from running.
     """
     try:
-        rule = authority.rule_for(request.decision)
+        rule = authority.rule_for(request.decision, request.requester)
     except ConfigError as error:
         return Tally((), str(error))
     approvals: dict[str, Vote] = {}
@@ -194,7 +200,7 @@ def tally(request: ApprovalRequest, votes: Iterable[Vote], authority: Authority)
 def said(answer: AnswerKind, request: ApprovalRequest, votes: Sequence[Vote], authority: Authority) -> Vote | None:
     """The newest vote with this answer that is proved to be an approver's. Only such words ever reach a model."""
     try:
-        rule = authority.rule_for(request.decision)
+        rule = authority.rule_for(request.decision, request.requester)
     except ConfigError:
         return None
     proved = [vote for vote in votes if vote.answer == answer and counts(vote, request, rule, authority)]

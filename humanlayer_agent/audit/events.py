@@ -98,6 +98,15 @@ GRANT_USED = EventType(
 )
 GRANT_REVOKED = EventType("grant.revoked", 652, "a human took a grant back: it lets nothing through from here on")
 
+ABSENCE_SAID = EventType(
+    "absence.said",
+    660,
+    "somebody (`person`) is away `until` then, and signed that another (`to`) is asked in their place",
+)
+ABSENCE_ENDED = EventType(
+    "absence.ended", 661, "what somebody (`person`) has said of being away (`absences`) counts no more: they are asked"
+)
+
 WALL_REFUSED = EventType(
     "wall.refused", 610, "what only humans run was started by a supervised command: it did nothing"
 )
@@ -181,6 +190,10 @@ PRESENTATION_REMINDED = EventType("presentation.reminded", 903, "humans were tol
 
 LEASE_TAKEN = EventType("lease.taken", 910, "a process began to serve a channel")
 CHANNEL_FAILED = EventType("channel.failed", 911, "a channel does not work, and why")
+
+ON_CALL_UNKNOWN = EventType(
+    "on_call.unknown", 912, "it could not be found out who is on call, and `why`: all who may answer are told"
+)
 
 EVENT_TYPES: Mapping[str, EventType] = {
     event.name: event for event in tuple(globals().values()) if isinstance(event, EventType)

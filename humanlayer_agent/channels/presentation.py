@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from humanlayer_agent.action import BASH, INERT, PLAN
+from humanlayer_agent.approvals.authority import described
 from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest
 from humanlayer_agent.channels.offers import OfferView, no_offer, offer_views
 from humanlayer_agent.policy import effect_phrases
@@ -218,7 +219,8 @@ def _others(decision: PolicyDecision) -> Iterator[FindingView]:
 
 def _place(request: ApprovalRequest) -> tuple[str, ...]:
     action = request.action
-    found = [f"in {one_line(action.cwd)}" if action.cwd else ""]
+    found = [one_line(described(each)) for each in (request.rule.stand_ins if request.rule else ())]
+    found.append(f"in {one_line(action.cwd)}" if action.cwd else "")
     if action.project and action.project != action.cwd:
         found.append(f"project {one_line(action.project)}")
     if action.run_id:

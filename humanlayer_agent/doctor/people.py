@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from humanlayer_agent.channels.registry import FACTORIES, uninstalled
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError, StoreError
-from humanlayer_agent.locations import PASSPHRASE_VARIABLE, config_folder, default_store_path, key_path
+from humanlayer_agent.locations import MACHINE_FOLDER, PASSPHRASE_VARIABLE, config_folder, default_store_path, key_path
 from humanlayer_agent.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -159,6 +159,38 @@ def routes(context: Context) -> Iterator[Finding]:
             yield ok(f"route {name}: {rule.quorum} of {_people(rule)}, by {ways}")
     if profiles.stands_in:
         yield ok("route default is the shipped one")
+
+
+def on_call(context: Context) -> Iterator[Finding]:
+    """It can be found out who is on call."""
+    from humanlayer_agent.hub.on_call import OnCallNames
+
+    try:
+        authority = context.authority
+    except ConfigError:
+        return
+    names = OnCallNames()
+    for name, rule in authority.routes.items():
+        for step in rule.steps:
+            if (source := step.on_call) is None:
+                continue
+            told, why = names.told(step, rule, rule.approvers)
+            if why:
+                yield warning(f"route {name}: {one_line(why)}: all its approvers are told", "Mend that.")
+            else:
+                yield ok(f"route {name}: {one_line(', '.join(sorted(told)))} on call, by {one_line(str(source))}")
+            if source.file and not _is_ours(source.file):
+                yield warning(
+                    f"route {name}: {one_line(source.file)} says who is told, and agents may be allowed to write there",
+                    f"Keep it below {config_folder()}, which every shipped policy protects.",
+                )
+
+
+def _is_ours(path: str) -> bool:
+    """Tell whether a file lies where no shipped policy lets an agent write."""
+    real = os.path.realpath(os.path.expanduser(path))
+    ours = (os.path.realpath(folder) for folder in (config_folder(), MACHINE_FOLDER))
+    return any(real.startswith(f"{folder}/") for folder in ours)
 
 
 def named(context: Context) -> Iterator[Finding]:

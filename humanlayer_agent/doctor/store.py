@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from humanlayer_agent.approvals.authority import StandIn
+from humanlayer_agent.approvals.authority import described as stand_in_described
 from humanlayer_agent.approvals.grants import Grant
 from humanlayer_agent.approvals.stop import described
+from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.audit.anchor import REMEDY, Loss, anchor_of, is_anchored
 from humanlayer_agent.audit.heads import head_in
 from humanlayer_agent.confine.kept_files import KeptFiles
@@ -180,6 +183,29 @@ def stopped(context: Context) -> Iterator[Finding]:
         yield ok("agents may act: nobody has stopped them")
     for halt in halts:
         yield warning(one_line(described(halt)), "hla resume lets them act again.")
+
+
+def absences(context: Context) -> Iterator[Finding]:
+    """Who is away has said so in a way that counts."""
+    if (store := _opened()) is None:
+        return
+    try:
+        said = store.absences.said(context.authority)
+    except (StoreError, ConfigError):
+        return  # `log` or `channels.load` says so
+    finally:
+        store.close()
+    open_words = [(absence, why) for absence, why in said if absence.until > now_ms()]
+    if not open_words:
+        yield ok("nobody is away")
+    for absence, why in open_words:
+        what = one_line(stand_in_described(StandIn(absence.person, absence.to, absence.until)))
+        if why:
+            yield warning(
+                f"{what}: that does not count: {one_line(why)}", f"hla people back {one_line(absence.person)} ends it."
+            )
+        else:
+            yield ok(what)
 
 
 def grants(context: Context) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from humanlayer_agent.approvals.authority import Authority, Person
 from humanlayer_agent.approvals.delivery import Presentation
@@ -196,8 +197,8 @@ def _by(authority: Authority, request: ApprovalRequest) -> str:
 def _missing(authority: Authority, request: ApprovalRequest, votes: tuple[Vote, ...]) -> int:
     if request.state != "pending":
         return 0
-    try:
-        needed = max(request.needed, authority.rule_for(request.decision).quorum)
-    except ConfigError:
-        needed = request.needed
-    return max(0, needed - len({vote.person for vote in votes if vote.answer == "approve"}))
+    needed, gone = request.needed, frozenset[str]()
+    with suppress(ConfigError):
+        rule = authority.rule_for(request.decision, request.requester)
+        needed, gone = max(needed, rule.quorum), frozenset(each.absent for each in rule.stand_ins)
+    return max(0, needed - len({vote.person for vote in votes if vote.answer == "approve"} - gone))

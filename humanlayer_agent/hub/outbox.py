@@ -4,13 +4,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 
+from humanlayer_agent.approvals.absences import Absence
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.approvals.delivery import Delivery, Presentation, Waiting
 from humanlayer_agent.approvals.delivery_failures import level_due
 from humanlayer_agent.approvals.store_interface import Store, now_ms
+from humanlayer_agent.audit import events
 from humanlayer_agent.channels.contract import Audience
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.hub import reminders
+from humanlayer_agent.hub.on_call import OnCallNames
+
+REMINDED_AT = (0.5, 0.8)
+"""Parts of a request's time after which people are reminded, level by level."""
+
+REMINDED_AFTER_MS = 60_000
+"""How long after it was shown, or reminded of, at least."""
 
 UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """What reading a stored request raises that somebody has altered."""
@@ -74,6 +82,9 @@ class Outbox:
         self._authority = authority
         self._clock = clock
         self._plans: dict[str, _Plan] = {}
+        self._away: tuple[Absence, ...] = ()  # when those were made
+        self._on_call = OnCallNames()
+        self._said: set[tuple[str, str]] = set()  # requests, and why nobody knew who was on call
 
     def due(self) -> list[Job]:
         """The jobs that are due, deliveries and settlings in turn, so that neither waits for all of the other."""
@@ -92,7 +103,10 @@ class Outbox:
         for over in [each for each in waiting if each.expires <= now]:
             self._store.expire(over.id)
         left = [each for each in waiting if each.expires > now]
+        if (away := tuple(self._authority.away(self._authority))) != self._away:
+            self._away, self._plans = away, {}
         self._plans = {each.id: self._plan(each.id) for each in left}
+        self._said = {(request, why) for request, why in self._said if request in self._plans}
         return left
 
     def _deliveries(self, waiting: Sequence[Waiting], now: int) -> Iterator[Deliver]:
@@ -106,14 +120,14 @@ class Outbox:
             for number, step in enumerate(plan.rule.due(now - request.created, level_due(request.escalated, before))):
                 attempt = before.get(number)
                 if step.to == self._channel and (attempt is None or _again(attempt, now)):
-                    yield Deliver(request.id, Audience(self._people(plan, step), number), attempt)
+                    yield Deliver(request.id, Audience(self._people(request.id, plan, step), number), attempt)
 
     def _reminders(self, waiting: dict[str, Waiting], shown: Sequence[Presentation], now: int) -> Iterator[Remind]:
         for each in shown:
             request = waiting.get(each.request_id)
             if request is None or each.shown != each.mark:
                 continue
-            wanted = reminders.level_due(request.created, request.expires, each.at, now)
+            wanted = reminder_due(request.created, request.expires, each.at, now)
             if wanted > each.reminded:
                 yield Remind(each, wanted)
 
@@ -124,16 +138,33 @@ class Outbox:
             request = self._store.get(request_id)
             if request is None:
                 return _Plan(None)
-            rule = self._authority.rule_for(request.decision)
+            rule = self._authority.rule_for(request.decision, request.requester)
             return _Plan(rule, self._authority.may_answer(rule, request.requester))
         except (ConfigError, *UNREADABLE):  # a route that this process does not know, or a row that was altered
             return _Plan(None)
 
-    def _people(self, plan: _Plan, step: Step) -> tuple[Person, ...]:
+    def _people(self, request_id: str, plan: _Plan, step: Step) -> tuple[Person, ...]:
         assert plan.rule is not None
-        wanted = frozenset(step.approvers or plan.rule.approvers or plan.people) & plan.people
+        wanted, why = self._on_call.told(step, plan.rule, plan.people)
+        if why and (request_id, why) not in self._said:
+            self._said.add((request_id, why))
+            self._store.record(events.ON_CALL_UNKNOWN, request=request_id, channel=step.to, why=why)
         return tuple(person for person in self._authority.people if person.id in wanted)
 
 
 def _again(attempt: Delivery, now: int) -> bool:
     return attempt.state == "sending" and attempt.retry_at <= now
+
+
+def reminder_due(created: int, expires: int, shown: int, now: int) -> int:
+    """Return how often a place should have been reminded of by now.
+
+    Args:
+        created, expires: of the request. shown: when it was shown there. All in ms.
+
+    Example:
+        >>> [reminder_due(0, 600_000, 0, now) for now in (299_000, 300_000, 500_000)]
+        [0, 1, 2]
+    """
+    moments = (max(created + int(part * (expires - created)), shown + REMINDED_AFTER_MS) for part in REMINDED_AT)
+    return sum(moment <= now < expires for moment in moments)

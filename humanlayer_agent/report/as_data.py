@@ -63,11 +63,22 @@ def as_json_data(facts: Facts, integrity: Integrity) -> dict[str, Any]:
                 {"approver": u.name, "answers": dict(u.answers), "median_ms": u.median_ms, "percent_under_3_s": u.fast}
                 for u in found.approvers
             ],
+            "rules": [
+                {
+                    "rule": u.name or None,
+                    "asked": u.asked,
+                    "answers": dict(u.answers),
+                    "median_ms": u.median_ms,
+                    "percent_under_3_s": u.fast,
+                }
+                for u in found.rules
+            ],
             "always_approved": [{"rule": c.rule, "answers": c.answers, "example": c.example} for c in found.candidates],
         },
         "requests": [_request(request) for request in facts.requests.values()],
         "granted": facts.granted,
         "grants": [_grant(grant) for grant in facts.grants.values()],
+        "away": [asdict(each) for each in facts.away],
         "denials": [_decision(decision) for decision in facts.denials],
         "observed": [_decision(decision) for decision in facts.observed],
         "unknown_outcome": [
@@ -158,6 +169,7 @@ def _vote(vote: Vote) -> dict[str, Any]:
         "answer": vote.answer,
         "principal": vote.principal,
         "person": vote.person,
+        "instead_of": vote.instead_of or None,
         "channel": vote.channel,
         "assurance": vote.assurance,
         "input_mode": vote.how,

@@ -30,12 +30,23 @@ BUCKETS = (
 
 
 @dataclass(slots=True)
-class ApproverUse:
-    """The answers of one person."""
+class Answers:
+    """The answers of one person, or to what one rule has asked (`asked` times, for a person those answered)."""
 
     name: str
+    asked: int = 0
     answers: Counter[str] = field(default_factory=Counter)
     took: list[int] = field(default_factory=list)
+
+    def add(self, answer: str, took_ms: int) -> None:
+        """Count one answer, and how long it took from the question."""
+        self.answers[answer] += 1
+        self.took.append(max(0, took_ms))
+
+    @property
+    def approved(self) -> float:
+        """The share of answers that were yes, in percent."""
+        return 100 * self.answers["approve"] / self.answers.total() if self.answers else 0.0
 
     @property
     def median_ms(self) -> int:
@@ -69,7 +80,8 @@ class Attention:
     unanswered: int
     approver_hours: int
     took: list[int]
-    approvers: list[ApproverUse]
+    approvers: list[Answers]
+    rules: list[Answers]
     candidates: list[Candidate]
     latency: list[int]
 
@@ -95,17 +107,22 @@ def attention(facts: Facts) -> Attention:
     """The figures for what a log tells."""
     requests = list(facts.requests.values())
     hours: set[tuple[str, int]] = set()
-    approvers: dict[str, ApproverUse] = {}
+    approvers: dict[str, Answers] = {}
+    rules: dict[str, Answers] = {}
     took: list[int] = []
     for request in requests:
+        rule = request.decision.rule if request.decision is not None else ""
+        of_rule = rules.setdefault(rule, Answers(rule))
+        of_rule.asked += 1
         for vote in request.votes:
             if vote.answer not in _HUMAN:
                 continue
             name = vote.person or vote.principal
             hours.add((name, vote.at // 3_600_000))
-            use = approvers.setdefault(name, ApproverUse(name))
-            use.answers[vote.answer] += 1
-            use.took.append(max(0, vote.at - request.asked))
+            use = approvers.setdefault(name, Answers(name))
+            use.asked += 1
+            for each in (use, of_rule):
+                each.add(vote.answer, vote.at - request.asked)
             took.append(use.took[-1])
     answered = sum(any(vote.answer in _HUMAN for vote in request.votes) for request in requests)
     return Attention(
@@ -116,6 +133,7 @@ def attention(facts: Facts) -> Attention:
         approver_hours=len(hours),
         took=took,
         approvers=sorted(approvers.values(), key=lambda use: -use.answers.total()),
+        rules=sorted(rules.values(), key=lambda use: -use.asked),
         candidates=_candidates(requests),
         latency=_histogram(took),
     )

@@ -1,5 +1,6 @@
 """The facts that an audit log tells, collected in one pass over its events."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ _LOG_EVENTS = ("audit.", "key.", "retention.")
 
 @dataclass(slots=True)
 class Vote:
-    """One answer of one human. `outcome` is recorded, refused or late."""
+    """One answer of one human. `outcome` is recorded, refused or late; `instead_of` is who was away then."""
 
     seq: int
     at: int
@@ -51,6 +52,7 @@ class Vote:
     saw: str
     why: str = ""
     edited: str = ""
+    instead_of: str = ""
 
 
 @dataclass(slots=True)
@@ -100,6 +102,18 @@ class SwappedFile:
     path: str
     became: str
     decision: Decision | None = None
+
+
+@dataclass(slots=True)
+class AwayTime:
+    """The time for which somebody said to be away, and who is asked meanwhile. `ended`: when they were back before."""
+
+    id: str
+    at: int
+    person: str
+    to: str
+    until: int
+    ended: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +180,7 @@ class Grant:
 
 @dataclass(slots=True)
 class Request:
-    """One question to humans, and what became of it."""
+    """One question to humans, and what became of it. `stand_ins`: who answered in whose place."""
 
     id: str
     asked: int
@@ -180,6 +194,7 @@ class Request:
     settled: int | None = None
     used: int | None = None
     execution: Execution | None = None
+    stand_ins: dict[str, str] = field(default_factory=dict)
 
     @property
     def deciding(self) -> Vote | None:
@@ -268,6 +283,7 @@ class Facts:
     grants: dict[str, Grant] = field(default_factory=dict)
     granted: int = 0
     """Actions that ran without a question, because grants covered them."""
+    away: list[AwayTime] = field(default_factory=list)
     denials: list[Decision] = field(default_factory=list)
     observed: list[Decision] = field(default_factory=list)
     refused_votes: list[tuple[str, Vote]] = field(default_factory=list)
@@ -321,6 +337,8 @@ class Facts:
                 self._vote(kind, at, event)
             case "grant":
                 self._grant(kind, at, event)
+            case "absence":
+                self._absence(kind, at, event)
             case "permit" | "exec":
                 self._execution(kind, at, event)
             case "files":
@@ -429,6 +447,16 @@ class Facts:
         else:
             grant.revoked, grant.revoked_by, grant.why = at, said(event.get("by")), said(event.get("reason"))
 
+    def _absence(self, kind: str, at: int, event: dict[str, Any]) -> None:
+        if kind == "absence.said":
+            person, to = said(event["person"]), said(event["to"])
+            self.away.append(AwayTime(said(event["absence"]), at, person, to, int(event["until"])))
+            return
+        ids = event["absences"]
+        for each in self.away:
+            if each.id in ids:
+                each.ended = each.ended or at
+
     def _of_request(self, id_: str, at: int, event: Mapping[str, Any]) -> Request:
         if id_ not in self.requests:
             self.requests[id_] = Request(id_, int(event.get("asked", at)), said(event.get("run")), "", 1)
@@ -439,6 +467,7 @@ class Facts:
         if kind == "request.created":
             request.asked, request.requester = int(event.get("asked", at)), said(event.get("requester"))
             request.needed = int(event.get("needed") or 1)
+            request.stand_ins = _stand_ins(event.get("rule"))
         elif kind in _ENDS:
             request.state, request.why = _ENDS[kind], said(event.get("why"))
             request.settled = request.settled if kind in ("request.lapsed", "request.invalidated") else at
@@ -466,6 +495,8 @@ class Facts:
             edited=said(event.get("edited")),
         )
         id_ = said(event.get("request"))
+        if id_ in self.requests:
+            vote.instead_of = self.requests[id_].stand_ins.get(vote.person, "")
         if vote.outcome != "recorded":
             self.refused_votes.append((id_, vote))
         elif id_ in self.requests:
@@ -498,3 +529,11 @@ class Facts:
 
 def _names(by: Any) -> tuple[str, ...]:
     return tuple(said(each) for each in by) if isinstance(by, list) else (said(by),)
+
+
+def _stand_ins(rule: Any) -> dict[str, str]:
+    """Return in whose place somebody answers, by the rule that a request was made under; nothing where that is none."""
+    try:
+        return {said(each["person"]): said(each["absent"]) for each in json.loads(rule)["stand_ins"]}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return {}

@@ -150,7 +150,8 @@ def _missing(ledger: Ledger, votes: Sequence[Vote], row: sqlite3.Row, rule: Appr
     needed: int = max(row["needed"], rule.quorum)
     if rule.second_after and any(vote.answer == "approve" and _tired(ledger, vote, rule) for vote in votes):
         needed += 1
-    return max(0, needed - len(people - {""}))
+    gone = {each.absent for each in rule.stand_ins}  # what they said before counts again when they are back
+    return max(0, needed - len(people - {"", *gone}))
 
 
 def _tired(ledger: Ledger, vote: Vote, rule: ApprovalRule) -> bool:
@@ -182,7 +183,7 @@ def _admitted(
     if answer.kind == "respond" and not answer.comment.strip():
         return Refusal("incomplete", "a response needs words")
     try:
-        rule = authority.rule_of(*load_demands(row["decision"]))
+        rule = authority.rule_of(*load_demands(row["decision"]), row["requester"])
     except ConfigError as error:
         return Refusal("no-route", str(error))
     except _UNREADABLE:
@@ -377,5 +378,5 @@ def _open(votes: list[Vote], request: ApprovalRequest, authority: Authority | No
         return True
     if authority is None or not tally(request, votes, authority).why_not:
         return False
-    rule = authority.rule_for(request.decision)
+    rule = authority.rule_for(request.decision, request.requester)
     return all(vote.answer in ("approve", "escalate") and counts(vote, request, rule, authority) for vote in votes)

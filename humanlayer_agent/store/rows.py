@@ -7,7 +7,7 @@ import sqlite3
 from typing import Any
 
 from humanlayer_agent.action import QUESTION, Action, FileDigest
-from humanlayer_agent.approvals.authority import ApprovalRule, Step
+from humanlayer_agent.approvals.authority import ApprovalRule, OnCall, StandIn, Step
 from humanlayer_agent.approvals.model import AnswerKind, Approver, Vote
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.confine.confinement import REDUCED, Confinement, Profile
@@ -100,11 +100,25 @@ def load_rule(text: str) -> ApprovalRule | None:
     """The rule that `dump_rule` wrote; None for what is none. It is for display: nothing is judged by it."""
     try:
         fields = json.loads(text)
-        steps = tuple(_build(Step, step) for step in fields.pop("steps"))
-        rule: ApprovalRule = _build(ApprovalRule, fields | {"steps": steps})
+        steps = tuple(_step(step) for step in fields.pop("steps"))
+        stand_ins = tuple(_stand_in(each) for each in fields.get("stand_ins", ()))
+        rule: ApprovalRule = _build(ApprovalRule, fields | {"steps": steps, "stand_ins": stand_ins})
     except (ValueError, TypeError, KeyError, AttributeError, ConfigError):
         return None
     return rule
+
+
+def _stand_in(fields: dict[str, Any]) -> StandIn:
+    absent, person, until = fields["absent"], fields["person"], fields["until"]
+    if type(absent) is not str or type(person) is not str or type(until) is not int:
+        raise ValueError("nobody stands in by this")
+    return StandIn(absent, person, until)
+
+
+def _step(fields: dict[str, Any]) -> Step:
+    source = fields.get("on_call")
+    step: Step = _build(Step, fields | {"on_call": _build(OnCall, source) if source else None})
+    return step
 
 
 def dump_groups(groups: tuple[str, ...]) -> str:

@@ -42,6 +42,7 @@ from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.redaction.redactor import Redactor, redactor
+from humanlayer_agent.store.absences import SQLiteAbsences
 from humanlayer_agent.store.answer_record import adoptable, demanded, read_request, record_answer
 from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.deliveries import ABANDONED, SQLiteSurfaces
@@ -259,6 +260,7 @@ class SQLiteStore:
         weakref.finalize(self, self._heart.stop).atexit = False
         self.surfaces = SQLiteSurfaces(self._database, clock)
         self.halts = SQLiteHalts(self._database, self._transaction, clock)
+        self.absences = SQLiteAbsences(self._database, self._transaction, clock)
         self.grants = SQLiteGrants(
             self._database, self._transaction, self._unless_stopped, self._judged, read_requests, clock
         )
@@ -474,7 +476,7 @@ class SQLiteStore:
             if row is None:
                 return ""
             try:
-                rule = authority.rule_of(*load_demands(row["decision"]))
+                rule = authority.rule_of(*load_demands(row["decision"]), row["requester"])
             except ConfigError:  # nobody can approve it
                 return ""
             return demanded(log, row, person.id if person else principal, rule)

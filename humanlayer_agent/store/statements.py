@@ -87,7 +87,7 @@ class Log:
         assert newest is not None
         if newest["type"] == events.AUDIT_HEAD.name and (known := head_in(newest)):
             return known
-        opened, before = self._event("seq = 0"), self.newest("type = 'audit.head'")
+        opened, before = self.first(), self.newest("type = 'audit.head'")
         former = head_in(before) if before else None
         if former and key == former.key == "user" and former.signer != signer.fingerprint:
             self.append(events.KEY_ROTATED, signer=signer.fingerprint, former=former.signer)
@@ -97,6 +97,10 @@ class Log:
         head = signed(Head(opened["store"], last.seq, last.hash, last.seq + 1, self.now, key), signer)
         self.append(events.AUDIT_HEAD, **head.fields())
         return head
+
+    def first(self) -> dict[str, Any] | None:
+        """The event that opened the log."""
+        return self._event("seq = 0")
 
     def newest(self, condition: str) -> dict[str, Any] | None:
         """The newest event of which this holds. (`condition` is our own text.)"""

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from humanlayer_agent.approvals.authority import ApprovalRule, StandIn
 from humanlayer_agent.channels.plain_text import as_text, cells, command_rows, rows, wrap
 from humanlayer_agent.channels.presentation import Fragment, Style, present
 from humanlayer_agent.confine.confinement import Confinement, Profile
@@ -280,3 +281,12 @@ def test_the_line_that_asks_to_run_unconfined_is_no_part(make_request):
     needs = dataclasses.replace(line, command="# needs: network")
     decision = dataclasses.replace(decision, parts=(other, needs))
     assert len(present(dataclasses.replace(make_request(), decision=decision)).parts) == 2
+
+
+def test_it_says_in_whose_place_somebody_answers(make_request):
+    rule = ApprovalRule("default", ("alice",)).with_stand_in(StandIn("alice", "bob", 1_798_070_400_000))
+    request = dataclasses.replace(make_request("make deploy"), rule=rule)
+    assert present(request).place[0] == "bob answers for alice, who is away until 2026-12-24 00:00 UTC"
+    assert "bob answers for alice, who is away until" in " ".join(as_text(present(request)).split())
+    hostile = dataclasses.replace(rule, stand_ins=(StandIn("a\x1b[2J", "b\nc", 2**62),))
+    assert all(line.isprintable() for line in present(dataclasses.replace(request, rule=hostile)).place)

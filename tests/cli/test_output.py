@@ -47,7 +47,7 @@ SAYS = {
     *("policy allow", "policy suggest"),
     *("requests approve", "requests reject", "requests edit", "requests respond", "grants revoke"),
     "catalog new",
-    *("audit purge", "audit accept-loss", "plan", "ask"),
+    *("audit purge", "audit accept-loss", "plan", "ask", "mcp ask", "people away", "people back"),
     "audit export",  # writes the log's own lines, in the one form that can be verified
 }
 """Commands that do something, and tell a person in words what came of it."""
@@ -78,9 +78,11 @@ CALLS = {
     ("policy diff", ""): "policy diff ./policy.yaml ./milder.yaml",
     ("channel ls", ""): "channel ls --channels CHANNELS/terminal.yaml",
     ("requests ls", ""): "requests ls --all",
+    ("requests ls", "--figures"): "requests ls --figures",
     ("requests show", ""): "requests show REQUEST",
     ("grants ls", ""): "grants ls --all",
     ("grants show", ""): "grants show REQUEST",
+    ("people ls", ""): "people ls --channels CHANNELS/terminal.yaml",
 }
 ELSEWHERE = {("undo", ""), ("undo", "--dry-run"), ("undo", "--run ID --list"), ("requests watch", "")}
 """What needs more than one process: tested with the command itself."""

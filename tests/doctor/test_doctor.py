@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import re
 import shutil
 import sqlite3
@@ -18,12 +19,14 @@ import pytest
 from rich.console import Console
 
 from humanlayer_agent.action import Action
+from humanlayer_agent.approvals.absences import Absence
 from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.model import Permit, Run
+from humanlayer_agent.approvals.model import Approver, Permit, Run
+from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.audit.events import HOOK_UNPROVEN
 from humanlayer_agent.cli import main
 from humanlayer_agent.cli.doctor import print_findings
-from humanlayer_agent.configuration import build_gate
+from humanlayer_agent.configuration import build_authority, build_gate
 from humanlayer_agent.confine import forwarder, landlock
 from humanlayer_agent.confine.confinement import Bounds, Profile, Unenforceable
 from humanlayer_agent.confine.kept_files import KeptFiles
@@ -49,6 +52,7 @@ from humanlayer_agent.policy.decision import Ask, Limits, PolicyDecision, Verdic
 from humanlayer_agent.policy.language.loader import cache_folder, load
 from humanlayer_agent.policy.layers import trust
 from humanlayer_agent.processes.execution import SUPERVISED, run_command
+from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.processes.memory_protection import Protection
 from humanlayer_agent.store import connection as database
 from humanlayer_agent.store import schema
@@ -132,6 +136,7 @@ def test_nothing_fails_after_init(settled: None, capsys: pytest.CaptureFixture[s
         "channels.ignored",
         "channels.secrets",
         "channels.links",
+        "routes.on_call",
         "hooks",
     }
     assert {each["status"] for each in found} <= {"ok", "warning"}
@@ -919,3 +924,63 @@ def test_grants_that_no_key_can_prove(look: Look, settled: None) -> None:
     assert worst(found) == "warning"
     assert "no key can prove it, so it covers nothing" in said(found)
     assert "hla grants revoke " in said(found)
+
+
+# ---- people who are away, or on call --------------------------------------------------------------------
+
+
+TURNS = """\
+version: 1
+people:
+  me: {os_user: NAME}
+  bob: {slack: T012AB/U034CD}
+channels:
+  terminal: {type: terminal}
+  web: {type: web}
+routes:
+  default:
+    approvers: [me, bob]
+    steps: [{to: terminal}, {to: web, on_call: {file: FILE}}]
+"""
+
+
+def turns(file: Path, text: str) -> None:
+    name = pwd.getpwuid(os.getuid()).pw_name
+    user_file("channels.yaml", TURNS.replace("NAME", name).replace("FILE", str(file)))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o600)
+
+
+def test_who_is_on_call(look: Look, tmp_path: Path) -> None:
+    ours = config_folder() / "on-call"
+    turns(ours, "bob")
+    assert said(look("routes.on_call")) == f"route default: bob on call, by on_call {ours}\n"
+    turns(ours, "mallory")
+    found = said(look("routes.on_call"), "warning")
+    assert "'mallory' is not one of the approvers: all its approvers are told" in found
+    ours.unlink()
+    assert "No such file" in said(look("routes.on_call"), "warning")
+    turns(tmp_path / "elsewhere", "bob")
+    assert "agents may be allowed to write there" in said(look("routes.on_call"), "warning")
+
+
+def test_who_is_away(look: Look, settled: None) -> None:
+    turns(config_folder() / "on-call", "bob")
+    assert said(look("store.absences")) == "nobody is away\n"
+    key = Signer()
+    text = (config_folder() / "channels.yaml").read_text()
+    user_file("channels.yaml", f"{text}signers: ['{key.fingerprint}']\n")
+    authority = build_authority()
+    assert authority is not None
+    store = SQLiteStore(default_store_path())
+    me = Approver(os_user(), "command-line", "terminal")
+    assert isinstance(store.absences.say(me, "bob", now_ms() + 86_400_000, authority, key), Absence)
+    found = look("store.absences")
+    assert worst(found) == "ok"
+    assert "bob answers for me, who is away until " in said(found)
+    user_file("channels.yaml", text)  # the key counts no more
+    found = look("store.absences")
+    assert "not one of the signers" in said(found, "warning")
+    assert "hla people back me ends it" in said(found, "warning")
+    store.close()

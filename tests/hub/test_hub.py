@@ -544,3 +544,34 @@ def test_what_is_new_does_not_wait_for_a_long_list(serve, store, board, ask):
     serve(build=lambda name: Counted(board, name))
     until(lambda: len(done) > 40, "the last")
     assert done.index("delivered") < 20
+
+
+def test_who_is_away_is_not_told(store, board, ask):
+    """From one look to the next, also of a request that waits already: the step that is due later tells the other."""
+    from dataclasses import replace
+
+    from humanlayer_agent.approvals.absences import Absence
+    from humanlayer_agent.approvals.authority import Person
+    from humanlayer_agent.approvals.model import Approver
+    from humanlayer_agent.hub.outbox import Outbox
+    from humanlayer_agent.keys.signing import process_signer
+
+    known = team(Step("board", 0, ("alice",)), Step("board", 60_000))
+    known = replace(known, people=(*known.people, Person("carol", ("os:1000:carol",))))
+    known = known.heeding(store.absences.standing)
+    request = ask(authority=known)
+    now = [request.created]
+    outbox = Outbox(store, "board", known, clock=lambda: now[0])
+
+    def told():
+        return [[person.id for person in job.audience.people] for job in outbox.due()]
+
+    assert told() == [["alice"]]
+    alice = Approver("email:alice@example.com", "web", "login")
+    until = request.created + 86_400_000
+    assert isinstance(store.absences.say(alice, "carol", until, known, process_signer()), Absence)
+    assert told() == [["carol"]]
+    now[0] += 60_000
+    assert told() == [["carol"], ["bob", "carol"]]
+    store.absences.end("alice", "os:1000:alice")
+    assert told() == [["alice"], ["alice", "bob"]]

@@ -1,5 +1,6 @@
 """Texts that want to be more than text, in every place that an agent, a model or a human can write to."""
 
+import json
 from collections import Counter
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -38,7 +39,9 @@ def hostile_log(sealed: Any, decided: Any, voted: Any, said: str) -> list[Any]:
         "rules": [said],
     }
     grant = {"until": START, "max_uses": 9, "use": 1, "words": said, "operands": [said]}
-    created = {"run": said, "request": said, "asked": START, "requester": said, "needed": 1}
+    stand_ins = json.dumps({"stand_ins": [{"person": said, "absent": said, "until": START}]})
+    away = {"person": said, "to": said, "until": START, "absence": said, "approver": approver}
+    created = {"run": said, "request": said, "asked": START, "requester": said, "needed": 1, "rule": stand_ins}
     return sealed(
         [
             ("run.started", {"run": said, "agent": said, "requester": said, "project": said}),
@@ -54,6 +57,8 @@ def hostile_log(sealed: Any, decided: Any, voted: Any, said: str) -> list[Any]:
             ("grant.given", {"run": said, "request": said, "grant": said, "project": said, "by": [said], **grant}),
             ("grant.used", {"run": said, "grant": said, "permit": "p", "by": [said], **grant, "operands": [said * 2]}),
             ("grant.revoked", {"request": said, "grant": said, "by": said, "reason": said}),
+            ("absence.said", away),
+            ("absence.ended", {"person": said, "absences": [said], "by": said}),
             ("run.finished", {"run": said, "state": "finished", "status": said}),
         ]
     )

@@ -1,5 +1,6 @@
 """What is collected from a log."""
 
+import json
 from typing import Any
 
 import pytest
@@ -42,6 +43,30 @@ def test_an_approval_is_told_whole(sealed: Any, decided: Any, voted: Any) -> Non
     assert facts.rules["r1"].ends == {"approved": 1}
     assert facts.erased == {"option --token": 1}
     assert facts.unreadable == 0
+
+
+def test_who_was_away_and_who_answered_in_their_place(sealed: Any, decided: Any, voted: Any) -> None:
+    said = {"person": "alice", "to": "bob", "until": START + DAY, "approver": {"principal": "os:alice"}}
+    rule = json.dumps({"stand_ins": [{"absent": "alice", "person": "bob", "until": START + DAY}]})
+    facts = Facts().collect(
+        sealed(
+            [
+                ("absence.said", {**said, "absence": "a1"}),
+                decided("make deploy", "ask", request="q1"),
+                ("request.created", {"run": "run-1", "request": "q1", "requester": "os:1:x", "rule": rule}),
+                voted("q1", "approve"),
+                decided("make again", "ask", request="q2"),
+                ("request.created", {"run": "run-1", "request": "q2", "requester": "os:1:x", "rule": "no JSON"}),
+                voted("q2", "approve"),
+                ("absence.ended", {"person": "alice", "absences": ["a1", "a0"], "at": START + 60_000}),
+                ("absence.said", {**said, "absence": "a2", "until": "soon"}),
+            ]
+        )
+    )
+    (away,) = facts.away
+    assert (away.person, away.to, away.until, away.ended) == ("alice", "bob", START + DAY, START + 60_000)
+    assert [vote.instead_of for request in facts.requests.values() for vote in request.votes] == ["alice", ""]
+    assert facts.unreadable == 1
 
 
 def test_grants_and_what_they_were_used_for(sealed: Any, decided: Any) -> None:
@@ -181,7 +206,11 @@ def test_attention(sealed: Any, decided: Any, voted: Any) -> None:
     assert [(c.rule, c.answers, c.example) for c in found.candidates] == [("always", 3, "do q0")]
     assert found.approver_hours == 2
     assert found.asks_per_approver_hour == pytest.approx(2)
-    assert [(a.name, a.median_ms) for a in found.approvers] == [("bob", 3_000)]
+    assert [(a.name, a.asked, a.median_ms, a.approved) for a in found.approvers] == [("bob", 4, 3_000, 75.0)]
+    assert [(r.name, r.asked, r.median_ms, r.approved, r.fast) for r in found.rules] == [
+        ("always", 3, 2_000, 100.0, pytest.approx(200 / 3)),
+        ("sometimes", 1, 4_000, 0.0, 0.0),
+    ]
 
 
 def test_a_real_history(entries: Any) -> None:

@@ -1,5 +1,6 @@
 """The pages: what they show, and that nothing in a log, a policy or a command can become more than text."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,8 +10,11 @@ import pytest
 from jinja2 import nodes
 
 from humanlayer_agent.action import Action
+from humanlayer_agent.approvals.absences import Absence
+from humanlayer_agent.approvals.authority import ApprovalRule, Person
 from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.model import Permit
+from humanlayer_agent.approvals.model import Approver, Permit
+from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy_tools.diff import Diff
 from humanlayer_agent.policy_tools.replay.figures import Figures
@@ -21,7 +25,7 @@ from humanlayer_agent.report.integrity import Integrity
 from humanlayer_agent.report.pages import audit_page, diff_page, duration, environment, replay_page
 from humanlayer_agent.safe_text import visible
 from humanlayer_agent.store.sqlite import SQLiteStore
-from humanlayer_agent.testing.approvers import ScriptedAsker
+from humanlayer_agent.testing.approvers import ScriptedApprovers, ScriptedAsker
 from tests.support import browser
 from tests.support.browser_session import chromium
 
@@ -287,3 +291,32 @@ def test_grants_with_uses_unlike_what_was_seen(tmp_path: Path) -> None:
     assert (told["grant"], told["max_uses"], told["revoked_by"]) == (grant.id, 50, "os:1000:carol")
     assert [use["unlike"] for use in told["uses"]] == [[], ["/opt/team/data/b"]]
     assert told["uses"][1]["decision"]["command"] == "cat /opt/team/data/b"
+
+
+# ---- people who were away -------------------------------------------------------------------------------
+
+
+def test_who_answered_in_the_place_of_whom(tmp_path: Path) -> None:
+    """From a real Gate: tester stands in for bob, who is back afterwards."""
+    store, people = SQLiteStore(tmp_path / "store.sqlite3"), ScriptedApprovers()
+    bob = Approver("os:1000:bob-at-home", "command-line", "terminal")
+    known = replace(
+        people.authority,
+        people=(*(each for each in people.authority.people if each.id != "bob"), Person("bob", (bob.principal,))),
+        routes={"default": ApprovalRule("default", ("bob",))},
+    )
+    assert isinstance(store.absences.say(bob, "tester", now_ms() + 86_400_000, known, people.signer), Absence)
+    gate = Gate(
+        Director.load("default", project="/srv/app"), store, ScriptedAsker(["approve"]), run_id="run-1",
+        authority=known, signer=people.signer, requester="os:1000:alice",
+    )  # fmt: skip
+    assert isinstance(gate.check(Action("cat /opt/team/data/a", cwd="/srv/app", project="/srv/app")), Permit)
+    store.absences.end("bob", bob.principal)
+    facts = Facts().collect(store.events())
+    said = " ".join(" ".join(Reader(audit_page(facts, INTACT)).texts).split())
+    assert "for bob, who was away" in said
+    assert "Who was away" in said
+    data = as_json_data(facts, INTACT)
+    (told,) = data["away"]
+    assert (told["person"], told["to"], told["ended"] is not None) == ("bob", "tester", True)
+    assert [vote["instead_of"] for request in data["requests"] for vote in request["votes"]] == ["bob"]

@@ -192,6 +192,8 @@ def _take(merged: _Merged, path: Path, *, signs: bool, content: bytes | None = N
     one = _Merged()
     _read(one, path, (), {}, content)
     allowed = one.secrets if signs else set()
+    if not signs:
+        _refuse_on_call(one)
     for (kind, name), document in one.places.items():
         if kind == "channels":
             _check_secrets(document, name, one.found[kind][name], allowed)
@@ -291,6 +293,8 @@ def _check_references(merged: _Merged) -> None:
             if step.to not in found["channels"]:
                 known = did_you_mean(step.to, found["channels"], "channels here:")
                 raise document.error((*at, "to"), f"there is no channel {step.to!r}; {known}")
+            if step.on_call is not None and found["channels"][step.to].type == "terminal":
+                raise document.error((*at, "on_call"), "a terminal asks whoever is there: leave on_call out")
             for m, who in enumerate(step.approvers or ()):
                 _check_approver(document, (*at, "approvers", m), who, found)
 
@@ -303,6 +307,16 @@ def _check_approver(
     if kind not in ("", "group") or name not in known:
         what = "group" if kind == "group" else "person"
         raise document.error(at, f"{who!r}: there is no such {what}; {did_you_mean(name, known, 'known:')}")
+
+
+def _refuse_on_call(one: _Merged) -> None:
+    """A repository names no file and no program of the user's that says who is told."""
+    for name, route in one.found["routes"].items():
+        for n, step in enumerate(route.steps):
+            if step.on_call is not None:
+                at = ("routes", name, "steps", n, "on_call")
+                why = "only the machine's or the user's own file may say where it stands who is on call"
+                raise one.places["routes", name].error(at, why)
 
 
 def _check_secrets(document: yaml_positions.Document, name: str, channel: Any, allowed: set[str]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
+from humanlayer_agent.approvals.authority import ApprovalRule, Authority, OnCall, Person, Step
 from humanlayer_agent.channels.settings import Profiles
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.key_file import AuditKey
@@ -137,8 +137,15 @@ def _rule(name: str, route: "schema.Route", groups: dict[str, tuple[str, ...]]) 
         valid_for_ms=route.valid_for,
         slow_down_ms=route.slow_down or 0,
         second_after=route.second_after or 0,
-        steps=tuple(Step(step.to, step.after, _expanded(step.approvers or (), groups)) for step in route.steps),
+        steps=tuple(
+            Step(step.to, step.after, _expanded(step.approvers or (), groups), _on_call(step)) for step in route.steps
+        ),
     )
+
+
+def _on_call(step: "schema.Step") -> OnCall | None:
+    source = step.on_call
+    return OnCall(source.file or "", tuple(source.command or ())) if source is not None else None
 
 
 def _expanded(names: "list[str] | tuple[()]", groups: dict[str, tuple[str, ...]]) -> tuple[str, ...]:

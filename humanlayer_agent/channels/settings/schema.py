@@ -160,12 +160,34 @@ class Web(_Strict):
 Channel = Annotated[Terminal | Slack | Mail | Web, Field(discriminator="type")]
 
 
+OwnPath = Annotated[str, Field(pattern=r"^(/|~/)[^\x00\n]{1,1000}$")]
+
+
+class OnCall(_Strict):
+    """Who of a step's approvers is on call: names, one a line, in a file, or printed by a command.
+
+    Paths are whole ones (`/` or `~/`): nobody's working directory may say which program runs.
+    """
+
+    file: OwnPath | None = None
+    command: Annotated[list[str], Field(min_length=1, max_length=32)] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "OnCall":
+        if (self.file is None) == (self.command is None):
+            raise ValueError("on_call needs file or command, one of them")
+        if self.command and not self.command[0].startswith(("/", "~/")):
+            raise ValueError("on_call: name the command by its whole path (/... or ~/...)")
+        return self
+
+
 class Step(_Strict):
     """One channel of a route, and how long after the request it is used."""
 
     to: Name
     after: Duration = 0
     approvers: list[str] | None = None
+    on_call: OnCall | None = None
 
 
 class Route(_Strict):

@@ -19,13 +19,14 @@ from humanlayer_agent.cli.shared.help_pages import Commands
 from humanlayer_agent.cli.shared.human_terminal import human_only
 from humanlayer_agent.cli.shared.options import ChannelsOption, CommentOption, FormatOption, StoreOption
 from humanlayer_agent.cli.shared.output import print_record, print_records, prints
-from humanlayer_agent.cli.shared.records import RequestRecord
+from humanlayer_agent.cli.shared.records import AnswersRecord, RequestRecord
 from humanlayer_agent.cli.shared.store_access import open_store, stopped_line, time_text
 from humanlayer_agent.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.model import ApprovalRequest
     from humanlayer_agent.cli.requests.answer import Wish
+    from humanlayer_agent.report.attention import Answers
     from humanlayer_agent.store.sqlite import SQLiteStore
 
 IdArgument = Annotated[
@@ -49,6 +50,7 @@ app = Commands(
 
 @app.command()
 @prints(RequestRecord, many=True)
+@prints(AnswersRecord, many=True, when="--figures")
 def ls(
     store: StoreOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Also those that are settled.")] = False,
@@ -56,14 +58,24 @@ def ls(
         str | None, typer.Option(metavar="ID", help="Only those of this run.", autocompletion=run_ids)
     ] = None,
     count: Annotated[int, typer.Option("-n", min=1, help="Only the newest so many.")] = 50,
+    figures: Annotated[
+        bool,
+        typer.Option("--figures", help="Instead: how quickly, and how often with yes, people answer, by rule too."),
+    ] = False,
     output: FormatOption = "table",
 ) -> None:
     """List requests, oldest first.
 
-    Examples: hla requests ls;  hla requests ls --all -n 500
+    With --figures the whole log is read (hla audit report has more of it): answers in under 3 seconds, and rules that
+    are always approved, show where people no longer read.
+
+    Examples: hla requests ls;  hla requests ls --all -n 500;  hla requests ls --figures
     """
     human_only("requests ls", _LOOKS, store)
     opened = _settled(store)
+    if figures:
+        _print_figures(opened, run, output)
+        return
     for line in filter(None, (stopped_line(opened), grants_line(opened))):
         typer.echo(line, err=output != "table")
     found = opened.requests(state=None if everything else "pending", run=run, last=count + 1)
@@ -91,6 +103,53 @@ def ls(
     ]
     titles = ("id", "state", "asked", "rule", "command")
     print_rows(console(), titles, [[one_line(cell) for cell in row] for row in rows], whole=True)
+
+
+def _print_figures(opened: "SQLiteStore", run: str | None, output: str) -> None:
+    from humanlayer_agent.report.attention import attention
+    from humanlayer_agent.report.facts import Facts, Wanted
+
+    found = attention(Facts(Wanted(run)).collect(opened.events()))
+    records = [
+        *(_answers("approver", each) for each in found.approvers),
+        *(_answers("rule", each) for each in found.rules),
+    ]
+    if output != "table":
+        print_records(records, output)
+        return
+    if not records:
+        typer.echo("Nobody was asked.")
+        return
+    from humanlayer_agent.cli.shared.tables import console, print_rows
+    from humanlayer_agent.safe_text import one_line
+
+    for of in ("approver", "rule"):
+        rows = [
+            (
+                one_line(each["name"]) or "(no rule allows it)",
+                f"{each['asked']:,}",
+                f"{sum(each['answers'].values()):,}",
+                f"{each['percent_approved']:.0f} %" if each["answers"] else "-",
+                f"{each['median_ms'] / 1000:.1f} s" if each["median_ms"] is not None else "-",
+                f"{each['percent_under_3_s']:.0f} %" if each["answers"] else "-",
+            )
+            for each in records
+            if each["of"] == of
+        ]
+        if rows:
+            print_rows(console(), (of, ">asked", ">answers", ">approved", ">median", ">under 3 s"), rows, whole=True)
+
+
+def _answers(of: str, each: "Answers") -> AnswersRecord:
+    return {
+        "of": of,
+        "name": each.name,
+        "asked": each.asked,
+        "answers": dict(each.answers),
+        "percent_approved": round(each.approved, 1),
+        "median_ms": each.median_ms if each.took else None,
+        "percent_under_3_s": round(each.fast, 1),
+    }
 
 
 @app.command()

@@ -160,7 +160,7 @@ def _open(location: str | None) -> "SQLiteStore":
 
 def _answered(fd: int, wish: Wish, opened: "SQLiteStore", channels: Path | None) -> int:
     request = find_request(opened, wish.request_id)
-    authority, signer = _credentials(request, channels)
+    authority, signer = _credentials(request, channels, opened)
     if request.state != "pending" or request.expires <= _now():
         result = _decide(opened, request, wish, _Typed(wish.edited or "", "os"), authority, signer)
         return _told(result, wish, request, opened)  # late: the store says so, and logs it
@@ -194,7 +194,7 @@ def _answered_together(fd: int, wish: Wish, opened: "SQLiteStore", channels: Pat
         raise ConfigError(f"{request.id[:12]} must be answered by itself: {why}")
     if len({group.project for group in groups}) > 1:
         raise ConfigError("these are requests of several projects: answer those of one project at a time")
-    authority, signer = _credentials(first, channels)
+    authority, signer = _credentials(first, channels, opened)
     shown = []
     for group in groups:
         spans = differences(group.requests)
@@ -215,7 +215,7 @@ def _answered_together(fd: int, wish: Wish, opened: "SQLiteStore", channels: Pat
     return max(ends)
 
 
-def _credentials(request: ApprovalRequest, channels: Path | None) -> "tuple[Authority, Signer]":
+def _credentials(request: ApprovalRequest, channels: Path | None, opened: "SQLiteStore") -> "tuple[Authority, Signer]":
     """Return who may decide, and the key that vouches for it."""
     from humanlayer_agent.configuration import build_authority, build_signer
 
@@ -226,7 +226,7 @@ def _credentials(request: ApprovalRequest, channels: Path | None) -> "tuple[Auth
     if authority is None or signer is None:
         raise ConfigError("no channels.yaml of yours names your key under `signers:`, so it can't count: run hla init")
     _ = signer.fingerprint  # a key that can't be used is an error before anything is asked
-    return authority, signer
+    return authority.heeding(opened.absences.standing), signer
 
 
 def _unlocked(fd: int, signer: "Signer", wish: Wish, request: ApprovalRequest, opened: "SQLiteStore") -> bool:

@@ -255,6 +255,18 @@ class RequestRecord(TypedDict):
     abandoned: Annotated[bool, "Whether the agent that asked is gone."]
 
 
+class AnswersRecord(TypedDict):
+    """How a person answers, or how what a rule asks is answered."""
+
+    of: Annotated[str, "approver or rule."]
+    name: Annotated[str, "Their name; of a rule its id, empty where no rule allows it."]
+    asked: Annotated[int, "So many questions: that they answered, or that the rule asked."]
+    answers: Annotated[dict[str, int], "So many answers of each kind."]
+    percent_approved: Annotated[float, "Of the answers."]
+    median_ms: Annotated[int | None, "Milliseconds from the question to the answer; null without answers."]
+    percent_under_3_s: Annotated[float, "Of the answers: faster than anybody reads much."]
+
+
 class GrantUseRecord(TypedDict):
     """One command that a grant has let run."""
 
@@ -283,6 +295,17 @@ class GrantRecord(TypedDict):
     revoked: Annotated[int | None, "When it was taken back."]
     revoked_by: Annotated[str | None, "Who did that."]
     used: Annotated[list[GrantUseRecord], "What it has let run, oldest first."]
+
+
+class PersonRecord(TypedDict):
+    """Somebody who may be asked."""
+
+    id: Annotated[str, "Their name in the channels files."]
+    identities: Annotated[list[str], "By which they are known."]
+    routes: Annotated[list[str], "The routes by which they decide."]
+    away_until: Annotated[int | None, "When they are back; null: they have not said that they are away."]
+    away_to: Annotated[str | None, "Who is asked in their place."]
+    not_counted: Annotated[str, "Why what they said does not count; empty where it does."]
 
 
 # ---- audit -----------------------------------------------------------------------------------------------
@@ -356,6 +379,7 @@ class ReportRecord(TypedDict):
     requests: Annotated[list[dict[str, Any]], "Every question to a human, its votes and what became of it."]
     granted: Annotated[int, "How many asks a grant answered."]
     grants: Annotated[list[dict[str, Any]], "Every approval for more than once: by whom, words, uses, revocation."]
+    away: Annotated[list[dict[str, Any]], "Who was away, until when, who was asked in their place, when that ended."]
     denials: Annotated[list[dict[str, Any]], "Every decision that denied."]
     observed: Annotated[list[dict[str, Any]], "Decisions that were only observed."]
     unknown_outcome: Annotated[list[dict[str, Any]], "Commands of which nobody knows how they ended."]

@@ -177,3 +177,57 @@ def test_any_data_as_a_file(data: object) -> None:
         os.chmod(path, 0o600)
         with contextlib.suppress(ConfigError):
             settings.load(None, file=path)
+
+
+ON_CALL = """\
+version: 1
+extends: [builtin:slack]
+set: {SLACK_CHANNEL: C0123456}
+people:
+  alice: {slack: T012AB/U034CD}
+  bob: {slack: T012AB/U056EF}
+routes:
+  default: {approvers: [alice, bob], steps: [{to: slack, on_call: SOURCE}]}
+"""
+
+
+@pytest.mark.parametrize("source", ["{file: /etc/who}", "{file: ~/who}", '{command: [/usr/bin/who, "-x"]}'])
+def test_who_is_on_call_is_said_by_a_file_of_ones_own_only(tmp_path: Path, source: str) -> None:
+    text = ON_CALL.replace("SOURCE", source)
+    path = user_file(tmp_path, text)
+    (step,) = settings.load(machine=tmp_path / "none").routes["default"].steps
+    assert step.on_call is not None
+    assert step.on_call.file or step.on_call.command
+    path.unlink()
+    written(tmp_path / "project/.humanlayer", text)
+    with pytest.raises(ConfigError, match=r"channels.yaml:8:\d+: .*only the machine's or the user's own file"):
+        settings.load(tmp_path / "project", machine=tmp_path / "none", trusting=True)
+    assert settings.load(tmp_path / "project", machine=tmp_path / "none").stands_in, (
+        "an untrusted one counts for nothing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("{}", "needs file or command"),
+        ("{file: /etc/who, command: [/bin/who]}", "needs file or command"),
+        ("{file: who}", "pattern"),
+        ("{file: ../who}", "pattern"),
+        ("{command: [who]}", "whole path"),
+        ("{command: [./who]}", "whole path"),
+        ("{command: []}", "at least 1"),
+        ("{command: /bin/who}", "list"),
+    ],
+)
+def test_what_does_not_say_who_is_on_call(tmp_path: Path, source: str, why: str) -> None:
+    user_file(tmp_path, ON_CALL.replace("SOURCE", source))
+    with pytest.raises(ConfigError, match=why):
+        settings.load(machine=tmp_path / "none")
+
+
+def test_a_terminal_asks_whoever_is_there(tmp_path: Path) -> None:
+    text = ON_CALL.replace("SOURCE", "{file: /etc/who}").replace("to: slack", "to: terminal")
+    user_file(tmp_path, text.replace("routes:", "channels: {terminal: {type: terminal}}\nroutes:"))
+    with pytest.raises(ConfigError, match="a terminal asks whoever is there"):
+        settings.load(machine=tmp_path / "none")

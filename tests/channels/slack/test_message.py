@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.action import Action
-from humanlayer_agent.approvals.authority import ApprovalRule, Step
+from humanlayer_agent.approvals.authority import ApprovalRule, StandIn, Step
 from humanlayer_agent.approvals.model import ApprovalRequest, Vote
 from humanlayer_agent.channels.contract import Outcome
 from humanlayer_agent.channels.slack import forms, message
@@ -222,3 +222,13 @@ def _buttons(made: message.Message) -> dict[str, Any]:
         for element in block.get("elements", [])
         if element.get("type") == "button"
     }
+
+
+def test_it_says_in_whose_place_somebody_answers() -> None:
+    """However much else there is to say of where it is asked."""
+    request = request_of()
+    assert request.rule is not None
+    rule = request.rule.with_stand_in(StandIn("alice", "bob", 1_798_070_400_000))
+    made = asked(replace(request, rule=rule))
+    check(made)
+    assert "bob answers for alice, who is away until 2026-12-24 00:00 UTC" in texts(made.blocks)

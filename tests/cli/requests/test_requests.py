@@ -576,3 +576,26 @@ def test_several_are_answered_only_while_all_of_them_wait(agent: Callable[..., W
     code, shown = at_terminal("approve", one.id, other.id)
     assert (code, one.store.votes(one.id)) == (2, [])
     assert f"{other.id[:12]} does not wait for an answer any more" in shown
+
+
+def test_figures_by_approver_and_by_rule(
+    agent: Callable[..., Waiting], capsys: pytest.CaptureFixture[str], ready: None
+) -> None:
+    assert main(["requests", "ls", "--figures"]) == 2, "there is no store"
+    for kind, *words in (("approve",), ("reject", "use staging")):
+        one = agent()
+        assert at_terminal(kind, one.id, *words, typed=kind)[0] == 0
+        one.answer()
+    capsys.readouterr()
+    assert main(["requests", "ls", "--figures", "--format", "json"]) == 0
+    by_name = {(each["of"], each["name"]): each for each in json.loads(capsys.readouterr().out)}
+    (mine,) = (each for (of, _), each in by_name.items() if of == "approver")
+    (rule,) = (each for (of, _), each in by_name.items() if of == "rule")
+    assert mine["answers"] == rule["answers"] == {"approve": 1, "reject": 1}
+    assert (mine["percent_approved"], mine["asked"], rule["asked"]) == (50.0, 2, 2)
+    assert main(["requests", "ls", "--figures"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "approver asked answers approved median under 3 s" in shown
+    assert "50 %" in shown
+    assert main(["requests", "ls", "--figures", "--run", "no-such-run"]) == 0
+    assert capsys.readouterr().out == "Nobody was asked.\n"

@@ -1,0 +1,181 @@
+"""The statements of absence in a SQLite store: they are events of its log, and in no other place.
+
+An event proves nothing by itself: a statement counts if it is signed for this log, and nobody has ended it. The log is
+heard for the time as well, should a clock be set back.
+"""
+
+import secrets
+import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from humanlayer_agent.approvals.absences import (
+    MAX_MS,
+    Absence,
+    is_signed,
+    newest_of_each,
+    statement,
+    who_may_leave,
+    why_not_counted,
+    why_not_to,
+)
+from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.model import Approver, Refused
+from humanlayer_agent.audit import events
+from humanlayer_agent.audit.chain import Entry
+from humanlayer_agent.keys.signing import Signer
+from humanlayer_agent.store.connection import Database
+from humanlayer_agent.store.rows import said_approver, storable
+from humanlayer_agent.store.statements import Ledger, Log
+
+_SAID = f"SELECT seq, hash, body FROM audit_event WHERE type = '{events.ABSENCE_SAID.name}' ORDER BY seq"
+_ENDED = f"SELECT seq, hash, body FROM audit_event WHERE type = '{events.ABSENCE_ENDED.name}' ORDER BY seq"
+_LATER = "SELECT 1 FROM audit_event WHERE json_extract(body, '$.at') >= ? AND seq > ? LIMIT 1"
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+
+
+class SQLiteAbsences:
+    """The `Absences` of one store.
+
+    Args:
+        database: its file. transaction: begins one of its write transactions.
+        clock: the time in ms.
+    """
+
+    def __init__(
+        self, database: Database, transaction: Callable[[], AbstractContextManager[Ledger]], clock: Callable[[], int]
+    ) -> None:
+        self._database = database
+        self._transaction = transaction
+        self._clock = clock
+        self._over: set[str] = set()  # ids of what this process has seen ended: whatever becomes of the log
+
+    def standing(self, authority: Authority) -> tuple[Absence, ...]:
+        return newest_of_each([absence for absence, why in self.said(authority) if not why])
+
+    def said(self, authority: Authority) -> list[tuple[Absence, str]]:
+        with self._database.read() as connection:
+            log = Log(connection, self._clock())
+            if not (found := [each for each in self._seen_open(log) if each[1].id not in self._over]):
+                return []
+            store = _store(log)
+            return [(absence, _why_not(log, seq, absence, authority, store)) for seq, absence in found]
+
+    def _seen_open(self, log: Log) -> list[tuple[int, Absence]]:
+        said, ended = _told(log)
+        self._over |= ended
+        return said
+
+    def say(self, approver: Approver, to: str, until: int, authority: Authority, signer: Signer) -> Absence | Refused:
+        person = who_may_leave(authority, approver)
+        if isinstance(person, Refused):
+            return person
+        if why := why_not_to(authority, person.id, to):
+            return Refused(why)
+        if signer.fingerprint not in authority.signers:
+            return Refused("the key of this process is not one of the signers")
+        with self._transaction() as ledger:
+            if not ledger.now < until <= ledger.now + MAX_MS:
+                return Refused(f"the end must be later than now, and within {MAX_MS // 86_400_000} days")
+            _end(ledger, person.id, approver.principal)
+            unsigned = Absence(
+                id=secrets.token_hex(16),
+                store=_store(ledger),
+                at=ledger.now,
+                until=until,
+                to=to,
+                approver=approver,
+                person=person.id,
+                signer=signer.fingerprint,
+            )
+            absence = replace(unsigned, signature=signer.sign_text(statement(unsigned)))
+            ledger.append(
+                events.ABSENCE_SAID,
+                absence=absence.id,
+                store=absence.store,
+                person=absence.person,
+                to=to,
+                until=until,
+                approver=said_approver(approver),
+                signer=absence.signer,
+                absence_signature=absence.signature,
+            )
+        return absence
+
+    def end(self, person: str, by: str) -> int:
+        with self._transaction() as ledger:
+            return _end(ledger, person, by)
+
+
+def _why_not(log: Log, seq: int, absence: Absence, authority: Authority, store: str) -> str:
+    if why := why_not_counted(absence, authority, store, log.now):
+        return why
+    try:
+        signed = is_signed(absence)
+    except Exception:  # whatever stands in that event
+        signed = False
+    if not signed:
+        return "its signature is not one"
+    if log.rows(_LATER, absence.until, seq):
+        return "its time is over, as the log says: the clock was set back"
+    return ""
+
+
+def _end(ledger: Ledger, person: str, by: str) -> int:
+    ids = [absence.id for _, absence in _told(ledger)[0] if absence.person == person]
+    if ids:
+        ledger.append(events.ABSENCE_ENDED, person=person, absences=ids, by=storable(by))
+    return len(ids)
+
+
+def _told(log: Log) -> tuple[list[tuple[int, Absence]], set[str]]:
+    """Return the statements that nobody has ended, each with the number of its event (the first of its id), and the ids
+    of the others.
+    """
+    said: dict[str, tuple[int, Absence]] = {}
+    for row in log.rows(_SAID):
+        if (absence := _absence(row)) is not None:
+            said.setdefault(absence.id, (row["seq"], absence))
+    if not said:
+        return [], set()
+    ended = {each for row in log.rows(_ENDED) for each in _ended(row, said)}
+    return [each for name, each in said.items() if name not in ended], ended
+
+
+def _ended(row: sqlite3.Row, said: dict[str, tuple[int, Absence]]) -> list[str]:
+    """Return the ids of what an event ends: all that was said before it, where it can't be read."""
+    try:
+        ids = Entry(row["seq"], row["hash"], row["body"].encode()).event["absences"]
+        return [str(each) for each in ids]
+    except _UNREADABLE:
+        return [each for each, (seq, _) in said.items() if seq < row["seq"]]
+
+
+def _absence(row: sqlite3.Row) -> Absence | None:
+    try:
+        event = Entry(row["seq"], row["hash"], row["body"].encode()).event
+        who = event["approver"]
+        absence = Absence(
+            id=event["absence"],
+            store=event["store"],
+            at=event["at"],
+            until=event["until"],
+            to=event["to"],
+            approver=Approver(who["principal"], who["channel"], who["assurance"]),
+            person=event["person"],
+            signer=event["signer"],
+            signature=event["absence_signature"],
+        )
+    except _UNREADABLE:
+        return None
+    texts = (absence.id, absence.store, absence.to, absence.person, absence.signer, absence.signature)
+    who_texts = (absence.approver.principal, absence.approver.channel, absence.approver.assurance)
+    plain = all(type(text) is str for text in (*texts, *who_texts))
+    return absence if plain and type(absence.at) is int and type(absence.until) is int else None
+
+
+def _store(log: Log) -> str:
+    """Return the identity of the log."""
+    opened = log.first()
+    return str(opened["store"]) if opened else ""

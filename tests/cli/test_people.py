@@ -1,0 +1,213 @@
+"""`hla people`: a human at a real terminal says that they are away, and is back; and everybody who is none."""
+
+import json
+import os
+import pwd
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from humanlayer_agent.action import Action
+from humanlayer_agent.cli import main
+from humanlayer_agent.configuration import build_authority
+from humanlayer_agent.locations import PASSPHRASE_VARIABLE, config_folder, default_store_path, key_path
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.processes import identity
+from humanlayer_agent.processes.execution import SUPERVISED
+from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.testing.approvers import POLICY_DIGEST
+from tests.support import children
+from tests.support.keys import PASSPHRASE, known_passphrase, make_key, passphrase_file
+
+RUN = [sys.executable, "-m", "humanlayer_agent.cli"]
+SOON = "2099-01-01"
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[SQLiteStore]:
+    """A store beside a channels file with three people, of whom this user is one."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    make_key()
+    with known_passphrase():
+        assert main(["init", "--yes"]) == 0
+    capsys.readouterr()
+    with (config_folder() / "channels.yaml").open("a") as file:
+        file.write(
+            f"""
+people:
+  me: {{os_user: {pwd.getpwuid(os.getuid()).pw_name}}}
+  bob: {{os_user: bob-from-elsewhere}}
+  cleo: {{slack: T012AB/U034CD}}
+channels:
+  terminal: {{type: terminal}}
+routes:
+  default: {{approvers: [me], steps: [{{to: terminal}}]}}
+  pair: {{approvers: [me, bob], quorum: 2, steps: [{{to: terminal}}]}}
+"""
+        )
+    opened = SQLiteStore(default_store_path())
+    yield opened
+    opened.close()
+
+
+def in_days(days: int) -> str:
+    from datetime import UTC, datetime, timedelta
+
+    return (datetime.now(UTC) + timedelta(days=days)).strftime("%Y-%m-%d")
+
+
+def at_terminal(*arguments: str, word: str = "away", passphrase: str = PASSPHRASE, **environ: str) -> tuple[int, str]:
+    """The exit code and all that was shown to a human, who types a word and as often as asked the passphrase."""
+    env = {**os.environ, "LC_ALL": "C.UTF-8", **environ}
+    child: Any = children.spawn(
+        RUN[0], [*RUN[1:], *arguments], env=env, timeout=600, encoding="utf-8", dimensions=(50, 200)
+    )
+    shown = ""
+    while (found := child.expect_exact(["Passphrase of your key: ", 'Type "away"', pexpect.EOF])) != 2:
+        shown += child.before + str(child.after)
+        child.sendline(passphrase if found == 0 else word)
+    shown += child.before
+    child.close()
+    return child.exitstatus, shown
+
+
+def standing(store: SQLiteStore) -> list[tuple[str, str]]:
+    authority = build_authority()
+    assert authority is not None
+    return [(each.person, each.to) for each in store.absences.standing(authority)]
+
+
+def records(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["people", "ls", "--format", "json"]) == 0
+    return {each["id"]: each for each in json.loads(capsys.readouterr().out)}
+
+
+def test_away_and_back(store: SQLiteStore, capsys: pytest.CaptureFixture[str]) -> None:
+    until = in_days(3)
+    code, shown = at_terminal("people", "away", "--to", "bob", "--until", until)
+    assert code == 0, shown
+    for text in ("bob is asked in the place of me", "route default: bob is asked", "route pair: you are asked as ever"):
+        assert text in shown
+    assert standing(store) == [("me", "bob")]
+    mine = records(capsys)["me"]
+    assert (mine["away_to"], mine["not_counted"], mine["routes"]) == ("bob", "", ["default", "pair"])
+    assert main(["people", "ls"]) == 0
+    assert f"until {until} 00:00:00Z, bob is asked" in " ".join(capsys.readouterr().out.split())
+    (event,) = (entry.event for entry in store.events(type="absence.said"))
+    assert (event["person"], event["to"], event["approver"]["assurance"]) == ("me", "bob", "terminal")
+
+    assert at_terminal("people", "back") == (0, "me is asked again\r\n")
+    assert at_terminal("people", "back")[0] == 1
+    assert standing(store) == []
+    assert records(capsys)["me"]["away_until"] is None
+    assert store.verify().intact
+
+
+def test_somebody_else_may_say_that_one_is_back(store: SQLiteStore) -> None:
+    at_terminal("people", "away", "--to", "bob", "--until", in_days(3))
+    assert at_terminal("people", "back", "cleo")[0] == 1
+    assert standing(store) == [("me", "bob")]
+    assert at_terminal("people", "back", "me")[0] == 0
+    assert standing(store) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ({"word": "yes"}, 1),
+        ({"passphrase": "another passphrase, of nobody"}, 1),
+    ],
+)
+def test_what_is_not_meant_is_not_said(store: SQLiteStore, said: dict[str, str], code: int) -> None:
+    assert at_terminal("people", "away", "--to", "bob", "--until", in_days(3), **said)[0] == code
+    assert standing(store) == []
+
+
+@pytest.mark.parametrize(
+    ("to", "until", "why"),
+    [
+        ("me", in_days(3), "stand in for themselves"),
+        ("mallory", in_days(3), "none of the people"),
+        ("bob", "tomorrow", "is no date"),
+        ("bob", "2020-01-01", "must be later than now"),
+        ("bob", SOON, "within 90 days"),
+    ],
+)
+def test_what_can_not_be(store: SQLiteStore, to: str, until: str, why: str) -> None:
+    code, shown = at_terminal("people", "away", "--to", to, "--until", until)
+    assert (code, why in " ".join(shown.split())) == (2, True), shown
+    assert standing(store) == []
+
+
+def test_a_key_that_is_no_signer(store: SQLiteStore) -> None:
+    key_path().unlink()
+    make_key()
+    assert at_terminal("people", "away", "--to", "bob", "--until", in_days(3))[0] == 2
+    assert standing(store) == []
+
+
+def test_a_file_does_not_stand_in_for_a_human(store: SQLiteStore, tmp_path: Path) -> None:
+    environ = {PASSPHRASE_VARIABLE: str(passphrase_file(tmp_path))}
+    assert at_terminal("people", "away", "--to", "bob", "--until", in_days(3), passphrase="", **environ)[0] == 1
+    assert standing(store) == []
+
+
+@pytest.mark.parametrize("command", ["ls", "away --to bob --until 2026-12-24", "back", "back me"])
+def test_an_agents_command_does_nothing(store: SQLiteStore, command: str) -> None:
+    done = subprocess.run(
+        [*RUN, "people", *command.split()],
+        env={**os.environ, SUPERVISED: "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+    )
+    assert done.returncode == 2, done
+    assert [entry.event["command"] for entry in store.events(type="wall")] == [f"people {command.split()[0]}"]
+
+
+@pytest.mark.parametrize("command", ["away --to bob --until 2026-12-24", "back"])
+def test_without_a_terminal(store: SQLiteStore, command: str) -> None:
+    done = subprocess.run(
+        [*RUN, "people", *command.split()], capture_output=True, text=True, check=False, start_new_session=True
+    )
+    assert (done.returncode, "only a human at a terminal" in done.stderr) == (3, True)
+    assert standing(store) == []
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The agent is another process than the one the human's terminal descends from, which is us."""
+    real = identity.identity
+    with subprocess.Popen(["sleep", "600"]) as other:
+        monkeypatch.setattr(identity, "identity", lambda pid=None: real(other.pid if pid is None else pid))
+        yield
+        other.kill()
+
+
+def test_what_waits_already_is_said(elsewhere: None, store: SQLiteStore) -> None:
+    """Whoever leaves was told of it, and the other one is not."""
+    from humanlayer_agent.approvals.model import ApprovalRequest, Run
+    from humanlayer_agent.approvals.store_interface import now_ms
+
+    store.open_run(Run("run-1", "agent", "instance", "os:1:bob-from-elsewhere", "/srv/app"))
+    action = Action("make deploy", cwd="/srv/app", project="/srv/app", run_id="run-1", agent="agent")
+    decision = PolicyDecision(Verdict.ASK, "a rule says so", "test", POLICY_DIGEST, rules=("r1",))
+    request = ApprovalRequest(
+        "a" * 32, "b" * 64, action.digest(POLICY_DIGEST), action.body(POLICY_DIGEST), action, decision,
+        "os:1:bob-from-elsewhere", now_ms(), now_ms() + 600_000, 60_000,
+    )  # fmt: skip
+    store.create_request(request)
+    code, shown = at_terminal("people", "away", "--to", "cleo", "--until", in_days(3))
+    assert code == 0
+    assert "1 request waits that you were told of, and cleo is not: answer them first" in shown
+    assert at_terminal("people", "back")[1] == (
+        "me is asked again; 1 request waits that somebody else was told of: hla requests ls\r\n"
+    )
