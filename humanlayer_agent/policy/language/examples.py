@@ -180,9 +180,8 @@ def judge(director: Director, example: Example, program: Program | None = None) 
     exception excuses its `match` from the rule, as a whole, and its `not_match` not.
     """
     program, situation = program or program_of(director, example), Situation(confinable=example.confinable)
-    decision = director.judge(program, situation, example.command)
+    decision, judged = director.judge_by_hits(program, situation, example.command)
     rules = director.in_force().rules
-    judged = rules.judge(program, situation)
     hits = [hit for each in judged for hit in each.hits()]
     hits += [] if judged else rules.unseen(example.command, situation)
     mine = [hit for hit in hits if hit.rule is not None and hit.rule.rule is example.rule]

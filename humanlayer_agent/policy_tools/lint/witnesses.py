@@ -72,11 +72,10 @@ def judged(director: Director, command: str, agent: str = "", type: str = "bash"
     else:
         program = director.program(Action(command, cwd=PROJECT, type=type))
     situation = Situation(agent=agent, confinable=confinable)
-    decision = director.judge(program, situation, command)
-    rules = director.in_force().rules
-    judged = rules.judge(program, situation)
+    decision, judged = director.judge_by_hits(program, situation, command)
     hits = [hit for each in judged for hit in each.hits()]
-    hits += [] if judged or program.status == "ok" else rules.unseen(command, situation)
+    if not judged and program.status != "ok":
+        hits += director.in_force().rules.unseen(command, situation)
     return Case(command, program, situation, decision, tuple(hits))
 
 
