@@ -193,14 +193,28 @@ def is_plain(entry: str) -> bool:
 
 def within(path: str, entries: Iterable[str]) -> bool:
     """Tell whether a path is in one of these path sets."""
-    return any(_holds(entry, path) for entry in entries)
+    exact, trees, patterns = _by_form(tuple(entries))
+    if path in exact or f"{path}/".startswith(trees):
+        return True
+    return any(text in path and pattern.fullmatch(path) is not None for text, pattern in patterns)
 
 
-def _holds(entry: str, path: str) -> bool:
-    if not is_plain(entry):
-        return pattern(entry).fullmatch(path) is not None
-    folder = entry.removesuffix(TREE)
-    return is_below(path, folder) if folder != entry else path == entry
+@lru_cache(maxsize=256)
+def _by_form(
+    entries: tuple[str, ...],
+) -> tuple[frozenset[str], tuple[str, ...], tuple[tuple[str, re.Pattern[str]], ...]]:
+    """The single paths, what begins all that lies in a directory, and the patterns, each with a text that is in all
+    that it matches: looking for that is quicker by far.
+    """
+    plain = [entry for entry in entries if is_plain(entry)]
+    trees = tuple(f"{entry.removesuffix(TREE).rstrip('/')}/" for entry in plain if entry.endswith(TREE))
+    exact = frozenset(entry for entry in plain if not entry.endswith(TREE))
+    return exact, trees, tuple((_fixed(entry), pattern(entry)) for entry in entries if not is_plain(entry))
+
+
+def _fixed(entry: str) -> str:
+    """The longest text between wildcards of a path set."""
+    return max((text.rstrip("/") for text in re.split(r"[*?]+", entry.removesuffix(TREE))), key=len)
 
 
 @lru_cache(maxsize=4096)

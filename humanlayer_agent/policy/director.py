@@ -17,7 +17,7 @@ from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.locations import home_folder, own_places, temporary_folder
 from humanlayer_agent.policy import verdict
 from humanlayer_agent.policy.conditions.compiler import Situation
-from humanlayer_agent.policy.conditions.evaluation import VERDICTS
+from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Judged
 from humanlayer_agent.policy.conditions.link_targets import Links
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.language import loader as loading
@@ -240,7 +240,7 @@ class Director:
         if record is not None and not record.look():
             reader = DiskReader(self.project, view, Baseline(self.project))
         program, situation = self.program(action, reader, view), self.situation(action, view)
-        decision = self._judge(in_force, program, situation, action.content, begin)
+        decision, _ = self._judge(in_force, program, situation, action.content, begin)
         if record is not None:
             free = (approved or decision.verdict is Verdict.ALLOW) and decision.confinement is None and view == HOST
             record.note(program, judged=free)
@@ -306,16 +306,22 @@ class Director:
 
     def judge(self, program: Program, situation: Situation, text: str = "") -> PolicyDecision:
         """Judge a program that was already read (its text is `text`)."""
+        return self.judge_by_hits(program, situation, text)[0]
+
+    def judge_by_hits(
+        self, program: Program, situation: Situation, text: str = ""
+    ) -> tuple[PolicyDecision, list[Judged]]:
+        """Judge a program that was already read, and return the hits on each of its commands as well."""
         return self._judge(self.in_force(), program, situation, text, None)
 
     def _judge(
         self, in_force: InForce, program: Program, situation: Situation, text: str, begin: int | None
-    ) -> PolicyDecision:
+    ) -> tuple[PolicyDecision, list[Judged]]:
         situation.parse = program.status
         rules = in_force.rules
         judged = rules.judge(program, situation)
         more = [] if judged or program.status == "ok" else rules.unseen(text, situation)
-        return verdict.decided(
+        decision = verdict.decided(
             program,
             judged,
             more,
@@ -328,6 +334,7 @@ class Director:
             reduced=rules.confine if self.reduced else None,
             keep=rules.keep,
         )
+        return decision, judged
 
     def in_force(self) -> InForce:
         """Return the rules that hold now. An override, or an exception, ends in a running process too."""

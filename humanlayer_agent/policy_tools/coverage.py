@@ -216,6 +216,7 @@ class _Mutant:
         unchanged: dict[tuple[str, bool], list[_Said]],
     ) -> None:
         self.subject, self.compiled, self.unchanged = subject, compiled, unchanged
+        self.touched: dict[tuple[str, bool], bool] = {}
         before = subject.policy.body["rules"]
         places = {id(rule): n for n, rule in enumerate(subject.policy.rules)}
         self.index = places[id(compiled.rule)]
@@ -243,10 +244,13 @@ class _Mutant:
 
     def touches(self, example: Example) -> bool:
         """Does the changed rule say something else of the command than the rule?"""
-        case, key = self.subject.case(example.command), (example.command, example.confinable)
-        if key not in self.unchanged:
-            self.unchanged[key] = self.said(self.old, case, example.confinable)
-        return self.unchanged[key] != self.said(self.new, case, example.confinable)
+        key = (example.command, example.confinable)
+        if key not in self.touched:
+            case = self.subject.case(example.command)
+            if key not in self.unchanged:
+                self.unchanged[key] = self.said(self.old, case, example.confinable)
+            self.touched[key] = self.unchanged[key] != self.said(self.new, case, example.confinable)
+        return self.touched[key]
 
     def said(self, rules: Rules, case: Case, confinable: bool) -> list[_Said]:
         found = _hits(rules, case.program, case.command, confinable)

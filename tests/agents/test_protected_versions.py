@@ -88,6 +88,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("versions")
     (folder / "project").mkdir()
     script = BASE + "".join(DRAW.format(name=name, change=how, other=OTHER) for name, (how, _) in CHANGES.items())
+    script += "git repack -adq; git pack-refs --all"  # every test copies what stands there, file by file, twice
     done = subprocess.run(
         ["bash", "-ec", script], cwd=folder / "project", env={**os.environ, **GIT}, capture_output=True, text=True
     )

@@ -32,11 +32,9 @@ def _chosen() -> list[Attack]:
 
 
 @cache
-def played(part: int, folder: Path) -> list[Played]:
+def played(part: int) -> list[Played]:
     """What came of the attacks of one part."""
     here = [asdict(attack) | {"needs": []} for attack in _chosen()[part::_PARTS]]
-    (folder / "home").mkdir()
-    (folder / "tmp").mkdir()
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {
         "HOME": "/srv/home", "TMPDIR": "/srv/tmp", "PATH": path, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(_ROOT),
@@ -44,7 +42,7 @@ def played(part: int, folder: Path) -> list[Played]:
         **{f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
     }  # fmt: skip
     words = [
-        enclosures.backend().path, "--ro-bind", "/", "/", "--bind", str(folder), "/srv", "--dev", "/dev", "--proc", "/proc",
+        enclosures.backend().path, "--ro-bind", "/", "/", "--tmpfs", "/srv", "--dir", "/srv/home", "--dir", "/srv/tmp", "--dev", "/dev", "--proc", "/proc",
         "--unshare-pid", "--unshare-net", "--unshare-ipc", "--die-with-parent", "--chdir", "/srv",
         sys.executable, "-m", "tests.support.attack_player",
     ]  # fmt: skip
@@ -58,8 +56,8 @@ def played(part: int, folder: Path) -> list[Played]:
 @pytest.mark.skipif(not Path("/srv").is_dir(), reason="there is no /srv here to put a folder in the place of")
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("part", range(_PARTS))
-def test_no_attack_in_steps_is_allowed_to_its_end(part: int, tmp_path: Path) -> None:
-    found = played(part, tmp_path)
+def test_no_attack_in_steps_is_allowed_to_its_end(part: int) -> None:
+    found = played(part)
     assert [each.name for each in found if not each.real] == []
     assert [each.name for each in found if each.escaped] == []
     stopped = [f"{each.name}: {each.twin_stopped}" for each in found if each.twin_stopped]

@@ -1,6 +1,6 @@
 """Plays attacks of several steps (`staged_attacks`) as bash does them, and as a policy lets them be done.
 
-It is run as a program in a namespace of its own, in which /srv is a folder that is thrown away. It reads attacks as JSON
+It is run as a program in a namespace of its own, in which /srv is in memory and thrown away. It reads attacks as JSON
 from its standard input, and writes what came of each as a line of JSON.
 """
 
@@ -108,7 +108,7 @@ def _make_template() -> None:
         path = TEMPLATE / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    for words in (["init", "-q", "--template="], ["add", "-A"], ["commit", "-qm", "start"]):
+    for words in (["init", "-q", "--template="], ["add", "-A"], ["commit", "-qm", "start"], ["repack", "-adq"]):
         subprocess.run(["git", "-C", str(TEMPLATE), *words], check=True)
 
 

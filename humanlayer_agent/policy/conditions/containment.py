@@ -322,7 +322,7 @@ def _some(paths: PathSet, reads: bool, confinement: Confinement) -> bool:
     )
 
 
-def _reachable(paths: PathSet, entries: Sequence[str], but: Sequence[str]) -> bool:
+def _reachable(paths: PathSet, entries: Sequence[str], but: tuple[str, ...]) -> bool:
     """Tell whether anything in `paths` is in one of `entries` and not in `but`, as far as can be told."""
     patterns = [pattern.text for pattern in paths.patterns if not _excluded(pattern.text, but)]
     trees = [entry.removesuffix(TREE) for entry in entries if not _excluded(entry, but)]
@@ -333,18 +333,24 @@ def _writable(profile: Profile) -> tuple[str, ...]:
     return (*profile.write, TEMPORARY + TREE)
 
 
-def _excluded(pattern: str, entries: Sequence[str]) -> bool:
+def _excluded(pattern: str, entries: tuple[str, ...]) -> bool:
     """Tell whether all that a policy's pattern matches is in one of these path sets."""
     pattern = "/" + pattern if pattern.startswith("**/") else pattern
-    if pattern in entries or pattern + TREE in entries:
-        return True
-    if any(entry.endswith(TREE) and pattern.startswith(entry.removesuffix("**")) for entry in entries):
+    trees, beginnings = _trees(entries)
+    if pattern in entries or pattern + TREE in entries or pattern.startswith(beginnings):
         return True
     fixed = pattern.removesuffix(TREE)
     while not is_plain(fixed):
         fixed = posixpath.dirname(fixed)
     whole = fixed == pattern
-    return fixed != "/" and within(fixed, [entry for entry in entries if whole or entry.endswith(TREE)])
+    return fixed != "/" and within(fixed, entries if whole else trees)
+
+
+@lru_cache(maxsize=256)
+def _trees(entries: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of the path sets that are a folder and all below it; and what begins all that lies in one, as written."""
+    trees = tuple(entry for entry in entries if entry.endswith(TREE))
+    return trees, tuple(entry.removesuffix("**") for entry in trees)
 
 
 def widened(held: Confinement, judged: Sequence["Judged"], view: View, catalog: Catalog) -> Confinement | None:

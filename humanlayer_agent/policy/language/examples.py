@@ -9,11 +9,10 @@ what shipped rules do. `hla policy test` runs all of them, and shows every failu
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from typing import Any
 
-from humanlayer_agent.action import Action
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Judged, Rules
@@ -24,7 +23,7 @@ from humanlayer_agent.policy.language import loader, sources
 from humanlayer_agent.policy.language.policy import ExceptionTests, Policy, Rule, RuleException, Tests
 from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.policy.layers.excuses import is_light
-from humanlayer_agent.shell import Program
+from humanlayer_agent.shell import Catalog, Program, analyse
 
 PROJECT = "/nowhere/project"
 HOME = "/nowhere/home"
@@ -168,7 +167,13 @@ class Bench:
 
 def program_of(director: Director, example: Example) -> Program:
     """Return what an example would run."""
-    return director.program(Action(example.command, cwd=PROJECT))
+    return read(example.command, director.catalogs.catalog)
+
+
+@lru_cache(maxsize=8192)
+def read(command: str, catalog: Catalog) -> Program:
+    """Return what a command would do in the project of the examples, whatever the policy: many try the same."""
+    return analyse(command, cwd=PROJECT, environ={"HOME": HOME}, catalog=catalog)
 
 
 def judge(director: Director, example: Example, program: Program | None = None) -> Result:
@@ -180,9 +185,8 @@ def judge(director: Director, example: Example, program: Program | None = None) 
     exception excuses its `match` from the rule, as a whole, and its `not_match` not.
     """
     program, situation = program or program_of(director, example), Situation(confinable=example.confinable)
-    decision = director.judge(program, situation, example.command)
+    decision, judged = director.judge_by_hits(program, situation, example.command)
     rules = director.in_force().rules
-    judged = rules.judge(program, situation)
     hits = [hit for each in judged for hit in each.hits()]
     hits += [] if judged else rules.unseen(example.command, situation)
     mine = [hit for hit in hits if hit.rule is not None and hit.rule.rule is example.rule]
