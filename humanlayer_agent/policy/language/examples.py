@@ -9,10 +9,11 @@ what shipped rules do. `hla policy test` runs all of them, and shows every failu
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
+from humanlayer_agent.action import Action
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Judged, Rules
@@ -23,7 +24,7 @@ from humanlayer_agent.policy.language import loader, sources
 from humanlayer_agent.policy.language.policy import ExceptionTests, Policy, Rule, RuleException, Tests
 from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.policy.layers.excuses import is_light
-from humanlayer_agent.shell import Catalog, Program, analyse
+from humanlayer_agent.shell import Program
 
 PROJECT = "/nowhere/project"
 HOME = "/nowhere/home"
@@ -167,13 +168,7 @@ class Bench:
 
 def program_of(director: Director, example: Example) -> Program:
     """Return what an example would run."""
-    return read(example.command, director.catalogs.catalog)
-
-
-@lru_cache(maxsize=8192)
-def read(command: str, catalog: Catalog) -> Program:
-    """Return what a command would do in the project of the examples, whatever the policy: many try the same."""
-    return analyse(command, cwd=PROJECT, environ={"HOME": HOME}, catalog=catalog)
+    return director.program(Action(example.command, cwd=PROJECT))
 
 
 def judge(director: Director, example: Example, program: Program | None = None) -> Result:

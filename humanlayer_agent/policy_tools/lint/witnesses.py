@@ -5,7 +5,7 @@ Commands that no allow should let through unnoticed, from `dangers.yaml`, and th
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from humanlayer_agent.action import Action
@@ -15,9 +15,9 @@ from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
 from humanlayer_agent.policy.conditions.kleene import YES
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.policy.language.examples import PROJECT, read
+from humanlayer_agent.policy.language.examples import PROJECT
 from humanlayer_agent.policy_tools.lint.finding import Witness
-from humanlayer_agent.shell import Effect, Program, SimpleCommand
+from humanlayer_agent.shell import Effect, Program, SimpleCommand, analyse
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +68,7 @@ def judged(director: Director, command: str, agent: str = "", type: str = "bash"
         confinable: as where the kernel can hold it to a confinement.
     """
     if type == "bash":
-        program = read(command, director.catalogs.catalog)
+        program = _read(command, director.environ["HOME"])
     else:
         program = director.program(Action(command, cwd=PROJECT, type=type))
     situation = Situation(agent=agent, confinable=confinable)
@@ -77,6 +77,12 @@ def judged(director: Director, command: str, agent: str = "", type: str = "bash"
     if not judged and program.status != "ok":
         hits += director.in_force().rules.unseen(command, situation)
     return Case(command, program, situation, decision, tuple(hits))
+
+
+@lru_cache(maxsize=8192)
+def _read(command: str, home: str) -> Program:
+    """What running `command` would do, whatever the policy: each is tried on much the same commands."""
+    return analyse(command, cwd=PROJECT, environ={"HOME": home}, catalog=CATALOG)
 
 
 def outcome(decision: PolicyDecision) -> tuple[object, ...]:

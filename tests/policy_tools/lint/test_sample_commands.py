@@ -67,7 +67,7 @@ def test_dangers_do_what_is_said_of_them() -> None:
 def test_a_command_is_read_once_for_all_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     default, strict = (director_for(load(find(name))) for name in ("default", "strict"))
     first = judged(default, "rm -rf old")
-    monkeypatch.delattr("humanlayer_agent.policy.language.examples.analyse")
+    monkeypatch.delattr(witnesses, "analyse")
     second = judged(strict, "rm -rf old")
     assert second.program is first.program
     assert second.decision is not first.decision
