@@ -91,7 +91,7 @@ def _settle(
             continue
         if earlier is not None and _is_harmless(path, earlier, after.controls.get(path)):
             continue
-        if earlier is not None and stat.S_ISREG(earlier.mode) and _is_gone_with_its_work_tree(path):
+        if earlier is not None and stat.S_ISREG(earlier.mode) and _is_gone_with_its_work_tree(path, repositories):
             continue
         if earlier is not None and stat.S_ISDIR(earlier.mode) and path in after.controls:
             earlier = None  # a folder that has become something else: what was in it is gone
@@ -112,9 +112,13 @@ def _is_harmless(path: str, before: Control, after: Control | None) -> bool:
     return before.mode == after.mode and changes_nothing_that_runs(before.content, after.content)
 
 
-def _is_gone_with_its_work_tree(path: str) -> bool:
-    """Tell whether the `.git` of a submodule or a further worktree is no longer there, and nothing beside it either."""
+def _is_gone_with_its_work_tree(path: str, repositories: Collection[str]) -> bool:
+    """Tell whether the `.git` of a submodule or a further worktree is no longer there, and nothing beside it either; or
+    a file that one of these repositories keeps of a further worktree, with the whole folder that was that one's.
+    """
     above = os.path.dirname(path)
+    if os.path.basename(folder := os.path.dirname(above)) == "worktrees" and os.path.dirname(folder) in repositories:
+        return not os.path.lexists(above)
     try:
         return os.path.basename(path) == ".git" and os.path.realpath(above) == above and not os.listdir(above)
     except FileNotFoundError:

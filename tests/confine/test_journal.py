@@ -249,6 +249,39 @@ def test_a_further_worktree_stays(checked_in: Path, confinement: Confinement, tm
     assert git(checked_in / "wt", "log", "-1", "--format=%s").stdout == "second\n"
 
 
+def test_a_further_worktree_goes(checked_in: Path, confinement: Confinement, tmp_path: Path) -> None:
+    git(checked_in, "worktree", "add", "-q", "wt")
+    assert settled(confinement, tmp_path / "aside", lambda: git(checked_in, "worktree", "remove", "wt")) == []
+    assert not (checked_in / ".git/worktrees").exists()
+
+
+@pytest.mark.parametrize("file", ["commondir", "gitdir"])
+def test_what_a_repository_keeps_of_a_worktree_that_is_there_is_put_back(
+    checked_in: Path, confinement: Confinement, tmp_path: Path, file: str
+) -> None:
+    """Without them git takes the folder for a repository of its own, whose settings would count."""
+    git(checked_in, "worktree", "add", "-q", "wt")
+    kept = checked_in / ".git/worktrees/wt" / file
+    said = kept.read_text()
+    moved = settled(confinement, tmp_path / "aside", kept.unlink)
+    assert (str(kept), True) in [(each.path, each.restored) for each in moved]
+    assert kept.read_text() == said
+
+
+def test_a_worktree_whose_folder_has_become_another_thing_is_told(
+    checked_in: Path, confinement: Confinement, tmp_path: Path
+) -> None:
+    git(checked_in, "worktree", "add", "-q", "wt")
+    kept = checked_in / ".git/worktrees/wt"
+
+    def replace() -> None:
+        kept.rename(tmp_path / "gone")
+        kept.symlink_to(tmp_path)
+
+    moved = settled(confinement, tmp_path / "aside", replace)
+    assert {str(kept / "commondir"), str(kept / "gitdir")} <= {each.path for each in moved}
+
+
 @pytest.mark.parametrize(
     ("planted", "says"),
     [
