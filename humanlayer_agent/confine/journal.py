@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.confine.confinement import Confinement, Profile, Unenforceable, is_below
-from humanlayer_agent.confine.repository import changes_nothing_that_runs, is_of_worktree
+from humanlayer_agent.confine.repository import changes_nothing_that_runs, is_of_worktree, runs_nothing
 from humanlayer_agent.confine.survey import Control, Survey, control, is_writable, roots_of, survey
 from humanlayer_agent.locations import read_own_json, write_own_json
 
@@ -89,6 +89,8 @@ def _settle(
         earlier = before.controls.get(path)
         if earlier is None and is_of_worktree(path, repositories, held):
             continue
+        if earlier is None and path not in after.protected and _is_plain_config(after.controls.get(path), path):
+            continue
         if earlier is not None and _is_harmless(path, earlier, after.controls.get(path)):
             continue
         if earlier is not None and stat.S_ISREG(earlier.mode) and _is_gone_with_its_work_tree(path, repositories):
@@ -110,6 +112,13 @@ def _is_harmless(path: str, before: Control, after: Control | None) -> bool:
     if after is None or os.path.basename(path) != "config" or before.content is None or after.content is None:
         return False
     return before.mode == after.mode and changes_nothing_that_runs(before.content, after.content)
+
+
+def _is_plain_config(new: Control | None, path: str) -> bool:
+    """Tell whether a new control file is the `config` of a repository which says nothing that runs."""
+    if new is None or new.content is None or not stat.S_ISREG(new.mode):
+        return False
+    return os.path.basename(path) == "config" and runs_nothing(new.content)
 
 
 def _is_gone_with_its_work_tree(path: str, repositories: Collection[str]) -> bool:
