@@ -203,8 +203,12 @@ def test_a_repository_inside_can_be_removed_with_its_folder(gate: Gate, place: P
     assert human.asked == []
 
 
-def test_git_removes_a_further_worktree_with_what_is_protected_in_it(gate: Gate, place: Path, human: Human) -> None:
+def test_git_removes_a_further_worktree_with_what_is_protected_in_it(
+    place: Path, human: Human, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enclosures.backend()
     project = place / "project"
+    monkeypatch.chdir(project)
     (project / ".vscode").mkdir()
     (project / ".vscode/tasks.json").write_text("{}")
 
@@ -213,9 +217,12 @@ def test_git_removes_a_further_worktree_with_what_is_protected_in_it(gate: Gate,
 
     for line in ("init -q", "add -A", "commit -qm x", "worktree add -q held", "worktree add -q wt"):
         git(*line.split())
-    both = gate.run(unread(place, "true") + "; git worktree remove held")  # it could have put something there before
-    assert "failed to delete" in both.output
-    result = gate.run("git worktree remove wt && ls")
+    with Gate.from_config(user=human, policy="default", project=project, confine=True) as gate:
+        both = gate.run(
+            unread(place, "true") + "; git worktree remove held"
+        )  # it could have put something there before
+        assert "failed to delete" in both.output
+        result = gate.run("git worktree remove wt && ls")
     assert (result.output, result.moved) == ("held\nunread\n", ())
     assert not (project / ".git/worktrees/wt").exists()
     assert (project / "held/.vscode/tasks.json").read_text() == (project / ".vscode/tasks.json").read_text() == "{}"
