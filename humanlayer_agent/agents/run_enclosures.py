@@ -544,6 +544,8 @@ def _names_what_is_not_there(text: str, confinement: Confinement) -> bool:
 
 
 def _where(moved: MovedAside) -> str:
+    if not moved.kept and moved.restored:
+        return "it was removed, and is there again"
     if not moved.kept:
         return "it can't be moved aside, so look at it before anything runs there"
     return f"it is now {moved.kept}" + (", and what was there is there again" if moved.restored else "")
@@ -560,7 +562,7 @@ def _known_changes(permit: Permit) -> tuple[tuple[str, ...], tuple[str, ...]]:
     above = f"{action.project}/"
     found = [(program, e.kind, os.path.normpath(e.operand)) for program, e in effects if e.operand]
     made = [path for by, kind, path in found if kind == "write" and (by == "git" or not above.startswith(f"{path}/"))]
-    gone = [path for by, kind, path in found if kind == "delete" and by == "rm" and path.startswith(above)]
+    gone = [path for by, kind, path in found if kind == "delete" and by in ("rm", "git") and path.startswith(above)]
     return tuple(f"{path}/**" for path in made), tuple(f"{path}/**" for path in gone)
 
 

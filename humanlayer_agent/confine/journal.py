@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.confine.confinement import Confinement, Profile, Unenforceable, is_below
-from humanlayer_agent.confine.repository import changes_nothing_that_runs, is_of_worktree
+from humanlayer_agent.confine.repository import changes_nothing_that_runs, is_of_worktree, runs_nothing
 from humanlayer_agent.confine.survey import Control, Survey, control, is_writable, roots_of, survey
 from humanlayer_agent.locations import read_own_json, write_own_json
 
@@ -89,9 +89,11 @@ def _settle(
         earlier = before.controls.get(path)
         if earlier is None and is_of_worktree(path, repositories, held):
             continue
+        if earlier is None and path not in after.protected and _is_plain_config(after.controls.get(path), path):
+            continue
         if earlier is not None and _is_harmless(path, earlier, after.controls.get(path)):
             continue
-        if earlier is not None and stat.S_ISREG(earlier.mode) and _is_gone_with_its_work_tree(path):
+        if earlier is not None and stat.S_ISREG(earlier.mode) and _is_gone_with_its_work_tree(path, repositories):
             continue
         if earlier is not None and stat.S_ISDIR(earlier.mode) and path in after.controls:
             earlier = None  # a folder that has become something else: what was in it is gone
@@ -112,9 +114,20 @@ def _is_harmless(path: str, before: Control, after: Control | None) -> bool:
     return before.mode == after.mode and changes_nothing_that_runs(before.content, after.content)
 
 
-def _is_gone_with_its_work_tree(path: str) -> bool:
-    """Tell whether the `.git` of a submodule or a further worktree is no longer there, and nothing beside it either."""
+def _is_plain_config(new: Control | None, path: str) -> bool:
+    """Tell whether a new control file is the `config` of a repository which says nothing that runs."""
+    if new is None or new.content is None or not stat.S_ISREG(new.mode):
+        return False
+    return os.path.basename(path) == "config" and runs_nothing(new.content)
+
+
+def _is_gone_with_its_work_tree(path: str, repositories: Collection[str]) -> bool:
+    """Tell whether the `.git` of a submodule or a further worktree is no longer there, and nothing beside it either; or
+    a file that one of these repositories keeps of a further worktree, with the whole folder that was that one's.
+    """
     above = os.path.dirname(path)
+    if os.path.basename(folder := os.path.dirname(above)) == "worktrees" and os.path.dirname(folder) in repositories:
+        return not os.path.lexists(above)
     try:
         return os.path.basename(path) == ".git" and os.path.realpath(above) == above and not os.listdir(above)
     except FileNotFoundError:

@@ -57,11 +57,13 @@ def mounts(
             mounted over it, or there are too many files to look for what is hidden.
     """
     found: dict[str, How] = {}
+    writes = [entry.removesuffix(TREE) or "/" for entry in confinement.entries("write")]
     for entry in confinement.entries("read"):
         path = entry.removesuffix(TREE) or "/"
+        if within(path, removed) and _root(path, writes) is not None:
+            continue
         if path not in _PROVIDED and path != "/" and os.access(path, os.R_OK):
             found[path] = "link" if os.path.islink(path) else "read"
-    writes = [entry.removesuffix(TREE) or "/" for entry in confinement.entries("write")]
     for path in writes:
         if path == "/tmp":
             continue  # the command has one of its own

@@ -22,6 +22,12 @@ _OF_BRANCH = re.compile(
     re.IGNORECASE,
 )
 _REMOTE = re.compile(rb'\[remote "([^"\\]+)"\]')
+_OF_NEW = re.compile(
+    rb"\[core\]|\[remote \"[\w.-]+\"\]|repositoryformatversion = 0"
+    rb"|url = /[\w./+@-]*|fetch = \+?refs/[\w./*-]+:refs/[\w./*-]+"
+    rb"|(?:filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|mirror) = (?:true|false)"
+)
+"""Lines that `git init` and a clone of a folder write, each of which runs nothing under any heading."""
 
 
 def repository_folder(project: Path | str) -> str:
@@ -165,6 +171,18 @@ def kept_contents(paths: Iterable[str], output: bytes, top: str) -> dict[str, fr
     lines = (re.fullmatch(rb"100\d+ blob ([0-9a-f]{40,64})\t(.+)", each, re.DOTALL) for each in output.split(b"\0"))
     names = {os.fsdecode(each[2]): each[1].decode() for each in lines if each}
     return {f"{top}/{path}": frozenset(names[each] for each in sources(path) if each in names) for path in paths}
+
+
+def runs_nothing(content: bytes) -> bool:
+    """Tell whether the `config` of a new repository says only what git writes into one that is made of a folder.
+
+    Example:
+        >>> runs_nothing(b'[core]\\n\\tbare = true\\n[remote "origin"]\\n\\turl = /srv/app/.\\n')
+        True
+        >>> runs_nothing(b"[core]\\n\\tfsmonitor = true\\n"), runs_nothing(b'[remote "x"]\\n\\turl = ext::sh -c x\\n')
+        (False, False)
+    """
+    return all(_OF_NEW.fullmatch(line.strip(b" \t")) for line in content.split(b"\n") if line)
 
 
 def changes_nothing_that_runs(before: bytes, after: bytes) -> bool:

@@ -203,6 +203,32 @@ def test_a_repository_inside_can_be_removed_with_its_folder(gate: Gate, place: P
     assert human.asked == []
 
 
+def test_git_removes_a_further_worktree_with_what_is_protected_in_it(
+    place: Path, human: Human, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enclosures.backend()
+    project = place / "project"
+    monkeypatch.chdir(project)
+    (project / ".vscode").mkdir()
+    (project / ".vscode/tasks.json").write_text("{}")
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *words], cwd=project, check=True)
+
+    for line in ("init -q", "add -A", "commit -qm x", "worktree add -q held", "worktree add -q wt"):
+        git(*line.split())
+    with Gate.from_config(user=human, policy="default", project=project, confine=True) as gate:
+        both = gate.run(
+            unread(place, "true") + "; git worktree remove held"
+        )  # it could have put something there before
+        assert "failed to delete" in both.output
+        result = gate.run("git worktree remove wt && ls")
+    assert (result.output, result.moved) == ("held\nunread\n", ())
+    assert not (project / ".git/worktrees/wt").exists()
+    assert (project / "held/.vscode/tasks.json").read_text() == (project / ".vscode/tasks.json").read_text() == "{}"
+    assert human.asked == []
+
+
 def _head(project: Path) -> str:
     return (project / ".git/HEAD").read_text().strip().rpartition("/")[2]
 

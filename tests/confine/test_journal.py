@@ -196,6 +196,47 @@ def test_what_a_human_does_next_runs_nothing(project: Path, confinement: Confine
     assert ran.exists()
 
 
+def test_a_bare_repository_that_runs_nothing_stays(checked_in: Path, confinement: Confinement, tmp_path: Path) -> None:
+    def make() -> None:
+        git(checked_in, "init", "-q", "--bare", "new.git")
+        git(checked_in, "clone", "-q", "--bare", ".", "copy.git")
+        git(checked_in, "clone", "-q", "--mirror", ".", "mirror.git")
+
+    assert settled(confinement, tmp_path / "aside", make) == []
+    assert git(checked_in / "copy.git", "log", "-1", "--format=%s").stdout == "second\n"
+    assert git(checked_in / "mirror.git", "config", "remote.origin.url").stdout == f"{checked_in}/.\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("config", "[core]\n\tfsmonitor = true\n"),
+        ("config", "[core]\n\tbare = false\n\tworktree = ..\n"),
+        ("config", "[core] hooksPath = x\n"),
+        ("config", "[include]\n\tpath = x\n"),
+        ("config", "[core]\n\tbare = true \\\n"),
+        ("config", '[remote "x"]\n\turl = ext::touch x\n'),
+        ("config", '[remote "x"]\n\turl = https://example.org/x\n'),
+        ("config", '[remote "x"]\n\tuploadpack = /srv/x\n'),
+        ("config", '[remote "x"]\n\tvcs = x\n'),
+        ("hooks/post-commit", "#!/bin/sh\n"),
+        ("commondir", "../../..\n"),
+        ("objects/info/alternates", "/srv/x\n"),
+        ("info/attributes", "* filter=x\n"),
+    ],
+)
+def test_what_a_new_bare_repository_says_besides_does_not(
+    project: Path, confinement: Confinement, tmp_path: Path, file: str, says: str
+) -> None:
+    def make() -> None:
+        git(project, "init", "-q", "--bare", "new.git")
+        (project / "new.git" / file).write_text(says)
+
+    moved = settled(confinement, tmp_path / "aside", make)
+    assert [each.path for each in moved] == [str(project / "new.git" / file)]
+    assert not (project / "new.git" / file).exists()
+
+
 def test_what_was_expected_stays(project: Path, confinement: Confinement, tmp_path: Path) -> None:
     clone = str(project / "clone/.git")
     moved = settled(
@@ -247,6 +288,39 @@ def test_a_further_worktree_stays(checked_in: Path, confinement: Confinement, tm
     assert (checked_in / ".git/worktrees/wt/commondir").exists()
     assert git(checked_in / "wt", "status", "--short").stdout == ""
     assert git(checked_in / "wt", "log", "-1", "--format=%s").stdout == "second\n"
+
+
+def test_a_further_worktree_goes(checked_in: Path, confinement: Confinement, tmp_path: Path) -> None:
+    git(checked_in, "worktree", "add", "-q", "wt")
+    assert settled(confinement, tmp_path / "aside", lambda: git(checked_in, "worktree", "remove", "wt")) == []
+    assert not (checked_in / ".git/worktrees").exists()
+
+
+@pytest.mark.parametrize("file", ["commondir", "gitdir"])
+def test_what_a_repository_keeps_of_a_worktree_that_is_there_is_put_back(
+    checked_in: Path, confinement: Confinement, tmp_path: Path, file: str
+) -> None:
+    """Without them git takes the folder for a repository of its own, whose settings would count."""
+    git(checked_in, "worktree", "add", "-q", "wt")
+    kept = checked_in / ".git/worktrees/wt" / file
+    said = kept.read_text()
+    moved = settled(confinement, tmp_path / "aside", kept.unlink)
+    assert (str(kept), True) in [(each.path, each.restored) for each in moved]
+    assert kept.read_text() == said
+
+
+def test_a_worktree_whose_folder_has_become_another_thing_is_told(
+    checked_in: Path, confinement: Confinement, tmp_path: Path
+) -> None:
+    git(checked_in, "worktree", "add", "-q", "wt")
+    kept = checked_in / ".git/worktrees/wt"
+
+    def replace() -> None:
+        kept.rename(tmp_path / "gone")
+        kept.symlink_to(tmp_path)
+
+    moved = settled(confinement, tmp_path / "aside", replace)
+    assert {str(kept / "commondir"), str(kept / "gitdir")} <= {each.path for each in moved}
 
 
 @pytest.mark.parametrize(

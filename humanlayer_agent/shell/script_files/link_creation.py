@@ -25,6 +25,8 @@ _MAKERS = frozenset(
 )
 """Programs that can leave a symbolic link behind at the path they write."""
 
+_PLAIN_INIT = frozenset(("quiet", "initial-branch", "object-format"))
+"""Flags of `git init` with which it makes nothing beside `.git`, where its templates may have links."""
 _LINKING_COPY = frozenset(("archive", "recursive", "no-dereference", "symbolic-link", "link"))
 _LINKING_FLAGS = frozenset(("symbolic-link", "link"))
 _CARRIERS = frozenset(("mv", "cp", "rsync"))
@@ -95,7 +97,8 @@ def doubt_links(program: Program, reader: Reader | None, brought: Brought) -> No
         return
     # What repeats, or runs beside, may have run before everything else.
     again = [at for at, command in enumerate(program.commands) if not _AGAIN.isdisjoint(command.inside)]
-    made = [path for at in again for path in (*_links(program.commands[at]), *_paths(brought, at))]
+    plain = not any(_leads_git(command) for command in program.commands)
+    made = [path for at in again for path in (*_links(program.commands[at], plain), *_paths(brought, at))]
     for at, command in enumerate(program.commands):
         led = [e for e in command.effects if e.kind in _FILE_KINDS and _leads_through(e, command, made)]
         for effect in led:
@@ -103,7 +106,7 @@ def doubt_links(program: Program, reader: Reader | None, brought: Brought) -> No
         if led:
             command.doubt(command.text)
         if not _carries_none(command, made, reader):
-            made += _links(command)
+            made += _links(command, plain)
         made += _paths(brought, at)
 
 
@@ -300,12 +303,25 @@ def _may_link(commands: Sequence[SimpleCommand]) -> bool:
     return False
 
 
-def _links(command: SimpleCommand) -> list[tuple[str, bool]]:
-    """The paths that `command` may turn into links; whether they are directories that it moves something into."""
+def _leads_git(command: SimpleCommand) -> bool:
+    """May it set a variable that has git keep its files elsewhere, or take other templates?"""
+    names = [effect.operand for effect in command.effects if effect.kind == "environment"]
+    return not command.resolved or any(name is None or name.startswith("GIT_") for name in names)
+
+
+def _links(command: SimpleCommand, plain: bool) -> list[tuple[str, bool]]:
+    """The paths that `command` may turn into links; whether they are directories that it moves something into.
+
+    Args:
+        command: what may make links.
+        plain: whether no variable leads git elsewhere.
+    """
     copies_links = command.program == "cp" and not _LINKING_COPY.isdisjoint(command.flags)
     maker = command.program in _MAKERS or copies_links
+    known = plain and command.flags_complete and command.flags <= _PLAIN_INIT
+    below = "/.git" if known and command.program == "git" and command.subcommand == "init" else ""
     return [
-        (plain_path(e.operand), _moves_into(e, command))
+        (plain_path(e.operand + below), _moves_into(e, command))
         for e in command.effects
         if e.kind == "write" and e.operand is not None
         # The shell opens what a redirect names, and links nothing.

@@ -40,6 +40,21 @@ def certain(command: str) -> bool:
         "mv a d/; cp b d/",
         "ln -s / d; mv b d/",
         "for i in *; do mv $i d/; done; cat d/x",
+        # Its templates may have links, and go where it keeps its files.
+        "git init; cat .git/x",
+        "git init d; cat d/.git/x",
+        "git init --bare; cat x",
+        "git init --bare d; cat d/x",
+        "git --bare init d; cat d/x",
+        "git -c core.bare=true init; cat x",
+        "git init --separate-git-dir=d; cat d/x",
+        "git init --template=d; cat x",
+        "git --git-dir=d init; cat d/x",
+        "git --work-tree=d init; cat d/x",
+        "GIT_DIR=d git init; cat d/x",
+        "export GIT_DIR=d; git init; cat d/x",
+        "export $D; git init; cat d/x",
+        "git clone /srv/x d; cat d/x",
     ],
 )
 def test_a_path_through_a_new_link_is_uncertain(command: str) -> None:
@@ -59,6 +74,9 @@ def test_a_path_through_a_new_link_is_uncertain(command: str) -> None:
         "for i in 1 2; do mv a d/; done",
         "git status > x; cat x",
         "git log 2>/dev/null; git status 2>/dev/null",
+        "git init; cat x",
+        "git init -q -b main d; cat d/x",
+        "mkdir d; cd d && git init && git add .",
     ],
 )
 def test_other_paths_stay_certain(command: str) -> None:
