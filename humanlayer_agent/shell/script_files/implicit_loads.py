@@ -293,9 +293,9 @@ class LoadedFiles:
         reads or writes: `webpack -c notes.txt`, `npm test -- --globalSetup=notes.txt`, `CONFIG=notes.txt make`.
         """
         families = {self._walk.catalog.family(name) for name in (command.program or "", *command.via)}
-        if _RUNNERS.isdisjoint(families):
-            return
         packages = not _PACKAGES.isdisjoint(families)
+        if _RUNNERS.isdisjoint(families) or (packages and command.subcommand == "run"):  # data for what was built
+            return
         data = {posixpath.basename(e.pattern or e.operand or "") for e in command.effects if e.kind != "execute"}
         words = [text for word in command.words[1:] for text in _texts(word)]
         for word in (*words, *_ASSIGNED.findall(self._walk.text)):

@@ -421,6 +421,8 @@ def test_what_stood_there_before_stays_the_projects_own(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
+        "go run . notes.md",
+        "cargo run -- --config notes.md",
         "npx prettier --check notes.md",
         "eslint notes.md",
         "npm test -- -t notes",
