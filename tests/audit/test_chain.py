@@ -87,6 +87,8 @@ def test_names_and_codes_are_stable() -> None:
         "grant.given": 650,
         "grant.used": 651,
         "grant.revoked": 652,
+        "absence.said": 660,
+        "absence.ended": 661,
         "wall.refused": 610,
         "hook.unproven": 611,
         "hook.unconfined": 612,
@@ -110,6 +112,7 @@ def test_names_and_codes_are_stable() -> None:
         "presentation.reminded": 903,
         "lease.taken": 910,
         "channel.failed": 911,
+        "on_call.unknown": 912,
     }
 
 

@@ -632,11 +632,14 @@ def test_a_file_that_appears_meanwhile_stays(tmp_path: Path) -> None:
 # ---- docs/setup.md --------------------------------------------------------------------------------------
 
 
-def test_the_example_in_the_documentation_works(tmp_path: Path) -> None:
+def test_the_examples_in_the_documentation_work(tmp_path: Path) -> None:
     text = (Path(__file__).parents[3] / "docs/setup.md").read_text()
-    (example,) = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    example, on_call = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     path = tmp_path / "channels.yaml"
     path.write_text(example)
     authority = authority_of(settings.load(file=path), "os:1000:alice")
     assert authority.routes["careful"].min_assurance == "login"
     assert [person.id for person in authority.people] == ["alice", "bob"]
+    path.write_text(on_call)
+    (step, *_) = authority_of(settings.load(file=path), "os:1000:alice").routes["default"].steps
+    assert step.on_call is not None
