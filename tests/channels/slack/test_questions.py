@@ -32,6 +32,7 @@ def test_the_agent_gets_the_words(rig, slack, tmp_path: Path) -> None:
         agent.start()
         until(lambda: store.requests() and rig.surfaces(store.requests()[0].id), "the message")
         (request,) = store.requests()
+        until(lambda: store.surfaces.presentations("slack", request_id=request.id), "the hub's word that it shows it")
         (surface,) = rig.surfaces(request.id)
         assert list(slack.people.buttons(surface.ts)) == ["hla_respond", "hla_reject"]
         shown = surface.text()
