@@ -166,9 +166,9 @@ class Enclosure:
         return journal(self.confinement, self.aside, expected=lambda path: within(path, known))
 
     @property
-    def spares_repositories(self) -> bool:
-        """Whether what a repository's settings have git run can't change the project's own repository, nor reach
-        anybody else.
+    def takes_bare_repositories(self) -> bool:
+        """Whether git may take a bare repository here: what its settings have git run can then neither write the
+        project's own repository nor reach a network.
         """
         places = (entry.removesuffix(TREE) for entry in self.confinement.entries("write"))
         return self.confinement.network == "none" and not any(

@@ -306,9 +306,9 @@ class Director:
 
     def judge(self, program: Program, situation: Situation, text: str = "") -> PolicyDecision:
         """Judge a program that was already read (its text is `text`)."""
-        return self.judge_by_hits(program, situation, text)[0]
+        return self.judge_with_hits(program, situation, text)[0]
 
-    def judge_by_hits(
+    def judge_with_hits(
         self, program: Program, situation: Situation, text: str = ""
     ) -> tuple[PolicyDecision, list[Judged]]:
         """Judge a program that was already read, and return the hits on each of its commands as well."""

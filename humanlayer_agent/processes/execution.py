@@ -280,7 +280,7 @@ def run_command(
     with contextlib.ExitStack() as stack:
         directory = (judged.directory if judged else WorkingDirectory.at(cwd)).open()
         stack.callback(os.close, directory)
-        if confinement and confinement.spares_repositories:
+        if confinement and confinement.takes_bare_repositories:
             env = _with_bare_repositories(env)
         program, encoded, pairs = _encoded(argv, env)
         moved = stack.enter_context(confinement.journal()) if confinement else []

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,6 @@ from humanlayer_agent.cli.shared.completion import grant_ids
 from humanlayer_agent.cli.shared.records import GrantRecord
 from humanlayer_agent.locations import default_store_path
 from humanlayer_agent.policy.decision import Ask, PolicyDecision, Verdict
-from humanlayer_agent.processes import identity
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker
@@ -53,16 +51,6 @@ class Agent:
     def close(self) -> None:
         self.gate.close()
         self.store.close()
-
-
-@pytest.fixture
-def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The agent is another process than the one that the human's terminal descends from, which is us."""
-    real = identity.identity
-    with subprocess.Popen(["sleep", "600"]) as other:
-        monkeypatch.setattr(identity, "identity", lambda pid=None: real(other.pid if pid is None else pid))
-        yield
-        other.kill()
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pexpect
 import pytest
 
 from humanlayer_agent.action import Action
@@ -17,12 +16,11 @@ from humanlayer_agent.cli import main
 from humanlayer_agent.configuration import build_authority
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, config_folder, default_store_path, key_path
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
-from humanlayer_agent.processes import identity
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST
-from tests.support import children
-from tests.support.keys import PASSPHRASE, known_passphrase, make_key, passphrase_file
+from tests.support.human_terminal import typed
+from tests.support.keys import known_passphrase, make_key, passphrase_file
 
 RUN = [sys.executable, "-m", "humanlayer_agent.cli"]
 SOON = "2099-01-01"
@@ -62,19 +60,9 @@ def in_days(days: int) -> str:
     return (datetime.now(UTC) + timedelta(days=days)).strftime("%Y-%m-%d")
 
 
-def at_terminal(*arguments: str, word: str = "away", passphrase: str = PASSPHRASE, **environ: str) -> tuple[int, str]:
+def at_terminal(*arguments: str, word: str = "away", **more: str) -> tuple[int, str]:
     """The exit code and all that was shown to a human, who types a word and as often as asked the passphrase."""
-    env = {**os.environ, "LC_ALL": "C.UTF-8", **environ}
-    child: Any = children.spawn(
-        RUN[0], [*RUN[1:], *arguments], env=env, timeout=600, encoding="utf-8", dimensions=(50, 200)
-    )
-    shown = ""
-    while (found := child.expect_exact(["Passphrase of your key: ", 'Type "away"', pexpect.EOF])) != 2:
-        shown += child.before + str(child.after)
-        child.sendline(passphrase if found == 0 else word)
-    shown += child.before
-    child.close()
-    return child.exitstatus, shown
+    return typed(*arguments, wanted="away", word=word, **more)
 
 
 def standing(store: SQLiteStore) -> list[tuple[str, str]]:
@@ -180,16 +168,6 @@ def test_without_a_terminal(store: SQLiteStore, command: str) -> None:
     )
     assert (done.returncode, "only a human at a terminal" in done.stderr) == (3, True)
     assert standing(store) == []
-
-
-@pytest.fixture
-def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The agent is another process than the one the human's terminal descends from, which is us."""
-    real = identity.identity
-    with subprocess.Popen(["sleep", "600"]) as other:
-        monkeypatch.setattr(identity, "identity", lambda pid=None: real(other.pid if pid is None else pid))
-        yield
-        other.kill()
 
 
 def test_what_waits_already_is_said(elsewhere: None, store: SQLiteStore) -> None:

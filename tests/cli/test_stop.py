@@ -6,9 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
-import pexpect
 import pytest
 
 from humanlayer_agent.action import Action
@@ -22,6 +20,7 @@ from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedDirector
 from tests.support import children
 from tests.support.forging import forging
+from tests.support.human_terminal import typed
 from tests.support.keys import PASSPHRASE, known_passphrase, make_key, passphrase_file
 
 RUN = [sys.executable, "-m", "humanlayer_agent.cli"]
@@ -51,18 +50,9 @@ def store(here: None) -> Iterator[SQLiteStore]:
 
 def at_terminal(*arguments: str, word: str = "", passphrase: str = PASSPHRASE, **environ: str) -> tuple[int, str]:
     """The exit code and all that was shown to a human, who types a word and as often as asked the passphrase."""
-    env = {**os.environ, "LC_ALL": "C.UTF-8", **environ}
-    child: Any = children.spawn(
-        RUN[0], [*RUN[1:], *arguments], env=env, timeout=600, encoding="utf-8", dimensions=(50, 200)
-    )
-    shown = ""
-    while (found := child.expect_exact(["Passphrase of your key: ", 'Type "resume"', pexpect.EOF])) != 2:
-        shown += child.before + str(child.after)
-        child.sendline(passphrase if found == 0 else word)
-    shown += child.before
-    child.close()
+    code, shown = typed(*arguments, wanted="resume", word=word, passphrase=passphrase, **environ)
     assert len(passphrase) < 12 or passphrase not in shown
-    return child.exitstatus, shown
+    return code, shown
 
 
 def acts(store: SQLiteStore) -> bool:

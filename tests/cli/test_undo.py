@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pexpect
 import pytest
 
 from humanlayer_agent.cli import main
@@ -21,7 +20,8 @@ from humanlayer_agent.locations import default_store_path, kept_folder
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.store.sqlite import SQLiteStore
 from tests.support import children, enclosures
-from tests.support.keys import PASSPHRASE, known_passphrase, make_key
+from tests.support.human_terminal import typed
+from tests.support.keys import known_passphrase, make_key
 from tests.support.records import faults
 
 RUN = [sys.executable, "-m", "humanlayer_agent.cli"]
@@ -46,18 +46,9 @@ def project(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield top
 
 
-def at_terminal(*arguments: str, word: str = "undo", passphrase: str = PASSPHRASE) -> tuple[int, str]:
-    """The exit code and all that was shown to a human, who types a word and the passphrase."""
-    child: Any = children.spawn(
-        RUN[0], [*RUN[1:], *arguments], env=dict(os.environ), timeout=600, encoding="utf-8", dimensions=(50, 200)
-    )
-    shown = ""
-    while (found := child.expect_exact(["Passphrase of your key: ", 'Type "undo"', pexpect.EOF])) != 2:
-        shown += child.before + str(child.after)
-        child.sendline(passphrase if found == 0 else word)
-    shown += child.before
-    child.close()
-    return child.exitstatus, shown
+def at_terminal(*arguments: str, word: str = "undo", **more: str) -> tuple[int, str]:
+    """The exit code and all that was shown to a human, who types a word and as often as asked the passphrase."""
+    return typed(*arguments, wanted="undo", word=word, **more)
 
 
 def logged(kind: str) -> list[dict[str, Any]]:

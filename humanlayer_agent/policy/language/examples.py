@@ -180,7 +180,7 @@ def judge(director: Director, example: Example, program: Program | None = None) 
     exception excuses its `match` from the rule, as a whole, and its `not_match` not.
     """
     program, situation = program or program_of(director, example), Situation(confinable=example.confinable)
-    decision, judged = director.judge_by_hits(program, situation, example.command)
+    decision, judged = director.judge_with_hits(program, situation, example.command)
     rules = director.in_force().rules
     hits = [hit for each in judged for hit in each.hits()]
     hits += [] if judged else rules.unseen(example.command, situation)

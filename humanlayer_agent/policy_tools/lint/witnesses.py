@@ -72,7 +72,7 @@ def judged(director: Director, command: str, agent: str = "", type: str = "bash"
     else:
         program = director.program(Action(command, cwd=PROJECT, type=type))
     situation = Situation(agent=agent, confinable=confinable)
-    decision, judged = director.judge_by_hits(program, situation, command)
+    decision, judged = director.judge_with_hits(program, situation, command)
     hits = [hit for each in judged for hit in each.hits()]
     if not judged and program.status != "ok":
         hits += director.in_force().rules.unseen(command, situation)

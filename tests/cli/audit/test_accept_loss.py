@@ -1,13 +1,10 @@
 """`hla audit accept-loss`: a human sees what is missing, and signs that; nobody else goes on without it."""
 
-import os
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
-import pexpect
 import pytest
 
 from humanlayer_agent.audit import events
@@ -17,6 +14,7 @@ from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.store.sqlite import SQLiteStore
 from tests.support import children
 from tests.support.forging import forging
+from tests.support.human_terminal import typed
 from tests.support.keys import PASSPHRASE, known_passphrase, make_key
 
 RUN = [sys.executable, "-m", "humanlayer_agent.cli"]
@@ -46,18 +44,8 @@ def lost(ready: Path) -> Path:
 
 
 def at_terminal(word: str = "accept", passphrase: str = PASSPHRASE, **environ: str) -> tuple[int, str]:
-    env = {**os.environ, "LC_ALL": "C.UTF-8", **environ}
-    child: Any = children.spawn(
-        RUN[0], [*RUN[1:], "audit", "accept-loss", "--comment", "a backup"], env=env, timeout=600, encoding="utf-8",
-        dimensions=(50, 200),
-    )  # fmt: skip
-    shown = ""
-    while (found := child.expect_exact(["Passphrase of your key: ", 'Type "accept"', pexpect.EOF])) != 2:
-        shown += child.before + str(child.after)
-        child.sendline(passphrase if found == 0 else word)
-    shown += child.before
-    child.close()
-    return child.exitstatus, shown
+    command = ("audit", "accept-loss", "--comment", "a backup")
+    return typed(*command, wanted="accept", word=word, passphrase=passphrase, **environ)
 
 
 def opens(path: Path) -> bool:

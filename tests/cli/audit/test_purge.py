@@ -1,15 +1,12 @@
 """`hla audit purge`: what it shows, what a human at a terminal deletes by it, and what it refuses."""
 
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
-import pexpect
 import pytest
 
 from humanlayer_agent.action import Action
@@ -25,6 +22,7 @@ from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker, ScriptedDirector
 from tests.support import children
+from tests.support.human_terminal import typed
 from tests.support.keys import PASSPHRASE, known_passphrase, make_key
 
 RUN = [sys.executable, "-m", "humanlayer_agent.cli", "audit", "purge"]
@@ -60,18 +58,9 @@ def export(store: SQLiteStore, tmp_path: Path, capsys: pytest.CaptureFixture[str
     return tmp_path / "audit.jsonl"
 
 
-def at_terminal(*arguments: str, word: str = "", passphrase: str = PASSPHRASE, **environ: str) -> tuple[int, str]:
-    env = {**os.environ, "LC_ALL": "C.UTF-8", **environ}
-    child: Any = children.spawn(
-        RUN[0], [*RUN[1:], *arguments], env=env, timeout=600, encoding="utf-8", dimensions=(50, 200)
-    )
-    shown = ""
-    while (found := child.expect_exact(["Passphrase of your key: ", 'Type "purge"', pexpect.EOF])) != 2:
-        shown += child.before + str(child.after)
-        child.sendline(passphrase if found == 0 else word)
-    shown += child.before
-    child.close()
-    return child.exitstatus, shown
+def at_terminal(*arguments: str, word: str = "", **more: str) -> tuple[int, str]:
+    """The exit code and all that was shown to a human, who types a word and as often as asked the passphrase."""
+    return typed("audit", "purge", *arguments, wanted="purge", word=word, **more)
 
 
 def is_there() -> bool:
