@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from humanlayer_agent.shell import Effect, SimpleCommand
 
 NAMED = 3
 """Operands that a sentence names; it counts the others."""
+MAX_TOLD = 100
+"""Most effects of one command, and most hits of one action, that are told of one by one."""
 LONGEST = 160
 """Characters of an operand or a command that a sentence shows."""
 _KEPT = 20
@@ -88,6 +91,8 @@ def sentence(found: Sequence[Found]) -> str:
         'Deletes /srv/app/build and /srv/old'
     """
     clauses: dict[str, list[Found]] = {}
+    more = len(found) - MAX_TOLD
+    found = found[:MAX_TOLD]
     for command, effect in found:
         if any(other in found for other in told_by(command, effect)):
             continue
@@ -97,6 +102,8 @@ def sentence(found: Sequence[Found]) -> str:
     text = ", and ".join(said[:_CLAUSES])
     if len(said) > _CLAUSES:
         text += f", and {len(said) - _CLAUSES} more"
+    if more > 0:
+        text += f", and has {more} more effects"
     return text[:1].upper() + text[1:]
 
 
@@ -122,7 +129,8 @@ def told_by(command: SimpleCommand | None, effect: Effect) -> list[Found]:
     silent = _fitting(command, effect)
     if command is None or silent is None or silent.say:
         return []
-    others = [each for each in command.effects if each is not effect and _is(silent.beside or ("", ""), each)]
+    tellers = islice((each for each in command.effects if _is(silent.beside or ("", ""), each)), MAX_TOLD)
+    others = [each for each in tellers if each is not effect]
     return [(command, each) for each in others if (row := _fitting(command, each)) is None or row.say]
 
 
@@ -235,7 +243,9 @@ def _filled(row: Row, command: SimpleCommand | None) -> str:
     if row.option is not None:
         values["{option}"] = _option(row.option, command)
     if row.beside is not None:
-        values["{beside}"] = names(operand(each, command) for each in command.effects if _is(row.beside, each))
+        beside = [each for each in command.effects if _is(row.beside, each)]
+        named = names(operand(each, command) for each in beside[:MAX_TOLD])
+        values["{beside}"] = f"{named}, of {len(beside)} in all" if len(beside) > MAX_TOLD else named
     parts = row.say.split("{}")  # what is filled in may hold braces too
     for name, value in values.items():
         parts = [part.replace(name, value.replace("{}", "{ }")) for part in parts]
@@ -278,7 +288,9 @@ def _word(command: SimpleCommand) -> str:
 
 
 def _words(command: SimpleCommand) -> str:
-    return short(" ".join(quoted(word) if word is not None else "..." for word in command.operands))
+    said = [quoted(word) if word is not None else "..." for word in command.operands[:MAX_TOLD]]
+    more = len(command.operands) - MAX_TOLD
+    return short(" ".join(said)) + (f" and {more} more words" if more > 0 else "")
 
 
 def _text(command: SimpleCommand) -> str:

@@ -23,7 +23,16 @@ from humanlayer_agent.policy.decision import (
     PolicyDecision,
     Verdict,
 )
-from humanlayer_agent.policy.effect_phrases import names, operand, phrase, sentence, short, told_by, unknown_words
+from humanlayer_agent.policy.effect_phrases import (
+    MAX_TOLD,
+    names,
+    operand,
+    phrase,
+    sentence,
+    short,
+    told_by,
+    unknown_words,
+)
 from humanlayer_agent.policy.needs_line import asked_for
 from humanlayer_agent.safe_text import one_line
 from humanlayer_agent.shell import VERSION, Effect, Program, SimpleCommand
@@ -37,6 +46,8 @@ _PLACE = re.compile(r"\{\{ does \}\}, ((?:outside|where) [^{}]*)\.")
 _SHOWN = 200
 _CHANGES = frozenset({"execute", "write", "append", "delete", "move", "metadata"})
 _NAMED = 5
+_MEDIUM = SEVERITIES.index("medium")
+_TOO_MANY = f"As the {MAX_TOLD} effects before it: they are too many to be told."
 _OTHER_TMP = "{paths}: confined commands see another file there than what is approved, which runs unconfined"
 
 
@@ -92,7 +103,7 @@ def decided(
         first = ordered[0] if ordered else None
         said = first.rule.rule if first is not None and first.rule is not None else None
         rest = [h for h in hits if h.verdict is not Verdict.ALLOW and h.verdict is not worst]
-        findings = _each_once(_findings([*ordered, *_ordered(rest)]))
+        findings = _told([*ordered, *_ordered(rest)])
         reason = findings[0].text if ordered else ""
         if program.status != "ok" and said is None:
             reason = f"not fully understood: {'; '.join(program.reasons)}"
@@ -219,6 +230,17 @@ def _ordered(deciding: list[Hit]) -> list[Hit]:
     return sorted(deciding, key=_rank)
 
 
+def _told(ordered: Sequence[Hit]) -> tuple[Finding, ...]:
+    """Return what hits say, the first of them one by one."""
+    findings = _findings(ordered[:MAX_TOLD])
+    if not (others := ordered[MAX_TOLD:]):
+        return _each_once(findings)
+    most = max(hit.rule.severity if hit.rule is not None else _MEDIUM for hit in others)
+    text = f"Has {len(others)} more effects that rules speak about, or none allows: they are too many to be told."
+    rest = Finding(text, others[0].verdict, rule_ids(others), SEVERITIES[most], certain=False)
+    return (*_each_once(findings), rest)
+
+
 def _part(judged: Judged) -> PartVerdict:
     command, hits = judged.command, judged.hits()
     worst = strictest(hits)
@@ -233,11 +255,11 @@ def _part(judged: Judged) -> PartVerdict:
         command.via,
         command.inside,
         tuple(command.effects),
-        tuple([_effect(on_effect, judged.own) for on_effect in judged.effects]),
+        tuple([_effect(on_effect, judged.own, n < MAX_TOLD) for n, on_effect in enumerate(judged.effects)]),
     )
 
 
-def _effect(hits: Sequence[Hit], own: Sequence[Hit]) -> EffectVerdict:
+def _effect(hits: Sequence[Hit], own: Sequence[Hit], is_told: bool) -> EffectVerdict:
     if len(hits) == 1 and hits[0].verdict is Verdict.ALLOW and hits[0].rule is not None:
         return hits[0].rule.allows
     # What nothing is said about is that the command itself runs, which its own allow covers.
@@ -245,10 +267,11 @@ def _effect(hits: Sequence[Hit], own: Sequence[Hit]) -> EffectVerdict:
     worst = strictest(said)
     deciding = _ordered([h for h in said if h.verdict is worst])
     stopped = worst is not Verdict.ALLOW
+    reason = "" if not (deciding and stopped) else reason_of(deciding[0]) if is_told else _TOO_MANY
     return EffectVerdict(
         worst,
         rule_ids(deciding),
-        reason_of(deciding[0]) if deciding and stopped else "",
+        reason,
         stopped and all(hit.rule is None for hit in deciding),
     )
 

@@ -96,8 +96,8 @@ def analyse(
     """
     place = logical(cwd, "/") if cwd.startswith("/") else "/"
     start = State((place,), dict(environ or {}), closed, fresh=True)
-    walk = Interpreter(text, start.environ, reader, memory, catalog)
-    walk.root(parse(text), start)
+    walk = Interpreter(text, start, reader, memory, catalog)
+    walk.root(parse(text))
     note_hard_links(walk.program)
     brought = brought_by_git(walk.program, reader)
     doubt_links(walk.program, reader, brought)
@@ -128,13 +128,13 @@ class Interpreter:
     def __init__(
         self,
         text: str,
-        environ: dict[str, str],
+        start: State,
         reader: Reader | None = None,
         memory: Remembered | None = None,
         catalog: Catalog = SHIPPED,
     ) -> None:
         self.text = text
-        self.environ = environ
+        self.start, self.environ, self.work = start, start.environ, start.work
         self.program = Program([])
         self.reader = reader
         self.memory = memory
@@ -158,8 +158,9 @@ class Interpreter:
 
     # ---- entry points -------------------------------------------------------------------------------
 
-    def root(self, parsed: Parse, state: State) -> None:
+    def root(self, parsed: Parse) -> None:
         """Analyse a whole action."""
+        state = self.start
         self.program.status = parsed.status
         self.program.reasons = list(parsed.reasons)
         try:
@@ -185,7 +186,7 @@ class Interpreter:
         except Exception as error:  # a fault of ours must end as a question to a human, never as a crash or an allow
             self.program.doubt(f"internal error: {type(error).__name__}")
         if state.work.left <= 0:
-            self.program.doubt("too much expansion")
+            self.program.doubt("too much work")
 
     def witnesses(self, parsed: Parse, state: State, context: Context) -> None:
         """Analyse what was seen of a text that was refused."""
@@ -281,17 +282,21 @@ class Interpreter:
         path: str | None = None,
         files: "Callable[[str], Found] | None" = None,
     ) -> "Behaviour | None":
-        """See `code.read`."""
-        from humanlayer_agent.shell import languages as code
+        """See `languages.read`. What is more than may still be read is opaque."""
+        from humanlayer_agent.shell import languages
+        from humanlayer_agent.shell.languages.behaviour import too_much
 
+        if not self.work.admit(len(text)):
+            return too_much()
         memory = self.memory if language in _KEPT else None
         place = path, None if argv is None else tuple(argv)
-        known = memory.code(language, text, place) if memory is not None else None
-        if known is not None:
-            return known
-        found = code.read(language, text, argv=argv, path=path, files=files)
-        if memory is not None and found is not None:
-            memory.put_code(language, text, place, found)
+        found = memory.code(language, text, place) if memory is not None else None
+        if found is None or found.steps > self.work.steps:  # what is remembered costs what reading it did
+            found = languages.read(language, text, argv=argv, path=path, files=files, steps=self.work.steps)
+            if memory is not None and found is not None:
+                memory.put_code(language, text, place, found)
+        if found is not None:
+            self.work.admit(0, min(found.steps, self.work.steps))
         return found
 
     # ---- what happens on the way ----------------------------------------------------------------------

@@ -121,8 +121,8 @@ def run(script: str, folder: Path, first: bool, second: bool) -> tuple[tuple[str
 class Recorder(Interpreter):
     """A walk that keeps the states at each probe."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text, dict(START))
+    def __init__(self, text: str, folder: Path) -> None:
+        super().__init__(text, State((str(folder),), dict(START), closed=True, fresh=True))
         self.states: dict[str, list[State]] = {}
 
     def simple(self, node: Simple, state: State, context: Context) -> Ends:
@@ -133,8 +133,8 @@ class Recorder(Interpreter):
 
 def analysed(script: str, folder: Path) -> tuple[dict[str, list[State]], Program]:
     text = script.replace("C0", "[ -e c0 ]").replace("C1", "[ -e c1 ]")
-    walk = Recorder(text)
-    walk.root(parse(text), State((str(folder),), walk.environ, closed=True, fresh=True))
+    walk = Recorder(text, folder)
+    walk.root(parse(text))
     return walk.states, walk.program
 
 

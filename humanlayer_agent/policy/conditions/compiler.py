@@ -56,6 +56,8 @@ class Situation:
     """All commands of the action, in order."""
     directories: dict[int, frozenset[str] | None] = field(default_factory=dict)
     """Kept by `named`: from where each command, and those after it, run."""
+    answers: "dict[tuple[Clause, int, bool], tuple[SimpleCommand, int]]" = field(default_factory=dict)
+    """What was said of the words of commands, kept by `_once`."""
     tracing: dataflow.Tracing = field(default_factory=dataflow.Tracing)
     catalog: Catalog = CATALOG
     """What is known of programs."""
@@ -294,6 +296,26 @@ def _resolved(value: bool) -> Clause:
 
 
 # ---- its words ----------------------------------------------------------------------------------------
+
+
+def _once(clause: Clause) -> Clause:
+    """Ask `clause` once for all effects of a command. It must be about nothing but the command, and whether it runs
+    confined.
+    """
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        if len(command.effects) < _FEW:
+            return clause(command, effect, situation)
+        key = clause, id(command), situation.confinement is None
+        found = situation.answers.get(key)
+        if found is None:  # the command is kept, so that no other one can have its identity
+            found = situation.answers[key] = command, clause(command, effect, situation)
+        return found[1]
+
+    return judge
+
+
+_FEW = 8
 
 
 def _absent(command: SimpleCommand, situation: Situation) -> int:
@@ -553,9 +575,9 @@ _BUILDERS: dict[str, Builder] = {
     "flags": lambda _c, v, excuses: _flags(v, excuses),
     "effects": lambda _c, v, _: _effects(v),
     "env": Compiler._env,
-    "options": lambda _c, v, excuses: _options(v, excuses),
+    "options": lambda _c, v, excuses: _once(_options(v, excuses)),
     "attributes": lambda _c, v, excuses: _attributes(v, excuses),
-    "operands": lambda _c, v, _: _operands(v),
+    "operands": lambda _c, v, _: _once(_operands(v)),
     "argv": lambda _c, v, _: _argv(v),
     "agent": lambda _c, v, _: _agent(v),
     "paths": lambda c, v, _: c._paths(v),

@@ -23,6 +23,7 @@ __all__ = ["MAX_PATTERN", "Links", "PathSet", "Pattern", "fill"]
 
 MAX_PATTERN = 1_000
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+_PLAIN = re.compile(r"[^*?\[\\]*")
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 
 
@@ -75,6 +76,8 @@ class PathSet:
         anchors = [p.anchor for p in self.patterns if p.anchor != "/"]
         self._ways = frozenset([way for anchor in anchors for way in _ways_to(anchor)])
         self._anywhere = len(anchors) < len(self.patterns)
+        # Of a shell's pattern, each path is one of these only where they have as many parts.
+        self._levels = tuple(p for p in self.patterns if "**" not in p.components[:-1])
 
     def has(self, path: str) -> bool:
         """Return True where `path` (absolute, normalised) matches."""
@@ -105,7 +108,7 @@ class PathSet:
                 may = others is None or any(self._may_match(other, effect.recursive) for other in others)
                 return MAYBE if may else NO
             wild = effect.pattern.split("/")[1:]
-            return YES if any(_covers(p.components, wild) for p in self.patterns) else MAYBE
+            return YES if any(_covers(p.components, wild) for p in self._levels) else MAYBE
         if not _certain(effect):
             return MAYBE
         names = links.names(operand)
@@ -182,9 +185,12 @@ class PathSet:
         from humanlayer_agent.policy.conditions.pattern_overlap import overlap
 
         deep = "**" in pattern.split("/")
+        fixed = _fixed(pattern)
         for p in self.patterns:
             anywhere = p.anchor == "/"
             if anywhere and deep and p.text.endswith("/**"):
+                continue
+            if not (anywhere or fixed.startswith(p.anchor) or p.anchor.startswith(fixed) or "//" in p.anchor):
                 continue
             if overlap(pattern, p.text, recursive and not anywhere):
                 return True
@@ -219,6 +225,12 @@ def _folded(effect: Effect, links: Links) -> Iterator[Effect]:
 def _certain(effect: Effect) -> bool:
     """Tell whether it is certain which path the operand of `effect` is."""
     return effect.resolved or effect.unread
+
+
+def _fixed(pattern: str) -> str:
+    """The text before whatever may be a wildcard in a shell's pattern, where no part of it says "here" or "up"."""
+    found = _PLAIN.match(pattern)
+    return found[0] if found is not None and "/." not in pattern and "//" not in pattern else ""
 
 
 def _ways_to(anchor: str) -> Iterator[str]:

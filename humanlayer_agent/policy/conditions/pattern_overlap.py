@@ -1,10 +1,15 @@
 """Patterns against patterns: could a path that a shell's pattern stands for lie in a policy's?"""
 
+import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 MAX_STEPS = 40_000
 """Beyond this the answer is yes: an overlap that was not ruled out."""
+
+_LONGEST_NAME = 255
+_PLAIN = re.compile(r"[^*?\[\\]*")
 
 T = TypeVar("T")
 
@@ -59,7 +64,18 @@ def _names(wild: str, pattern: str) -> bool:
     hidden = pattern.startswith(".")
     if wild[:1] in ("*", "?", "[") and not wild.startswith("**") and hidden:
         return False
-    return _meet(_tokens(wild), _tokens(pattern), "\0*", _same)
+    head, other = _head(wild), _head(pattern)
+    if not (head.startswith(other) or other.startswith(head)):
+        return False
+    if max(len(wild), len(pattern)) > _LONGEST_NAME:
+        return _meet(_tokens(wild), _tokens(pattern), "\0*", _same)
+    return _meet(_remembered(wild), _remembered(pattern), "\0*", _same)
+
+
+def _head(text: str) -> str:
+    """The characters before the first wildcard, or what may be one."""
+    found = _PLAIN.match(text)
+    return found[0] if found is not None else ""
 
 
 def _same(left: str, right: str) -> bool:
@@ -83,3 +99,7 @@ def _tokens(text: str) -> tuple[str, ...]:
         out.append("\0" + char if char in "*?" else char)
         i += 1
     return tuple(out)
+
+
+_remembered = lru_cache(maxsize=2048)(_tokens)
+"""The names of files and folders in policies, over and over."""

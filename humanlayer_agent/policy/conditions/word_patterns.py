@@ -28,17 +28,31 @@ class TextSet:
         found = tuple(patterns)
         globs = [p.glob for p in found if p.glob is not None]
         self._exact = frozenset(glob for glob in globs if not has_star(glob))
-        self._heads = tuple(glob[:-1] for glob in globs if glob[-1:] == "*" and not has_star(glob[:-1]))
         self._globs = tuple(glob for glob in globs if has_star(glob))
-        self._other_globs = tuple(glob for glob in self._globs if glob[:-1] not in self._heads or glob[-1] != "*")
+        # Most globs are of one of three kinds, all of which are asked at once.
+        heads, tails, middles, others = [], [], [], []
+        for glob in self._globs:
+            if glob[-1] == "*" and not has_star(glob[:-1]):
+                heads.append(glob[:-1])
+            elif glob[0] == "*" and not has_star(glob[1:]):
+                tails.append(glob[1:])
+            elif glob[0] == glob[-1] == "*" and not has_star(glob[1:-1]):
+                middles.append(glob[1:-1])
+            else:
+                others.append(glob)
+        self._heads, self._tails, self._middles = tuple(heads), tuple(tails), tuple(middles)
+        self._other_globs = tuple(others)
         self._regexes = tuple(_regex(p.regex) for p in found if p.regex is not None)
 
     def has(self, word: str | None) -> int:
         """no, maybe or yes; None is a word of unknown value."""
         if word is None:
             return MAYBE
-        if word in self._exact or word.startswith(self._heads):
+        if word in self._exact or word.startswith(self._heads) or word.endswith(self._tails):
             return YES
+        for middle in self._middles:
+            if middle in word:
+                return YES
         for glob in self._other_globs:
             if glob_matches(glob, word):
                 return YES

@@ -49,6 +49,8 @@ _FILTERS: dict[str, frozenset[str]] = {
     ),
 }
 """Programs that print some of the lines they are given, as they are, and the options with which they do."""
+MAX_BEFORE = 200
+"""Most commands that are looked through for one that makes a name: each that prints names asks anew."""
 _READS_ONLY = frozenset(
     str.split(
         """
@@ -92,20 +94,25 @@ def pass_on(part: Node, stdin: Stdin, commands: tuple[SimpleCommand, ...]) -> No
 
 def are_known(walk: "Interpreter", command: SimpleCommand) -> bool:
     """Tell whether the action has made no name, before `command` prints names, that the disk does not show."""
-    if not once(command.inside):
+    commands = walk.program.commands
+    if not once(command.inside) or len(commands) > MAX_BEFORE:
         return False
-    return all(each is command or _adds_no_name(each) for each in walk.program.commands)
+    return all(each is command or _adds_no_name(each) for each in commands)
 
 
 def add_no_names(commands: Sequence[SimpleCommand]) -> bool:
-    """Tell whether these commands make no file or folder at all."""
-    return all(_adds_no_name(each) and all(effect.kind not in _MAKES for effect in each.effects) for each in commands)
+    """Tell whether these commands make no file or folder at all; False where there are too many to say."""
+    return len(commands) <= MAX_BEFORE and all(
+        _adds_no_name(each) and all(effect.kind not in _MAKES for effect in each.effects) for each in commands
+    )
 
 
 def are_only_looked_at(walk: "Interpreter", command: SimpleCommand) -> bool:
     """Tell whether all that the action has done before `command` prints names is to look at files."""
-    before = itertools.takewhile(lambda each: each is not command, walk.program.commands)
-    return once(command.inside) and all(map(_only_looks, before))
+    commands = walk.program.commands
+    if not once(command.inside) or len(commands) > MAX_BEFORE:
+        return False
+    return all(map(_only_looks, itertools.takewhile(lambda each: each is not command, commands)))
 
 
 def once(inside: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ the command starts is noticed there (see `processes.file_swaps`), as for a scrip
 """
 
 import posixpath
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,8 @@ _MOST_LISTS = 20
 """Most lists in one analysis: each looks at a folder, three times until the command starts."""
 _COST = 1_000
 """What a name costs that becomes a word, in code points, besides its own."""
+MAX_MADE = 100
+"""Most names that are known to be made by later parts of a pipeline."""
 _AT_ONCE = frozenset({"condition", "substitution", "string"})
 """Constructs whose commands run once, where they stand."""
 _SAME_SHELL = frozenset({"eval"})
@@ -153,14 +155,24 @@ def _is_elsewhere(effect: Effect, found: Listing, above: Collection[str], reader
     return True
 
 
-def made_beside(parts: Iterable[Node]) -> tuple[str, ...] | None:
-    """Return the last components of the files that the later parts of a pipeline write: they run at the same time as
-    those before. None where they may do more than that.
+def made_beside(parts: Sequence[Node]) -> list[tuple[str, ...] | None]:
+    """Return for each part of a pipeline the last components of the files that the later parts write: they run at the
+    same time as those before. None where they may do more than that, or make more than `MAX_MADE`.
     """
-    found: list[str] = []
-    pending = list(parts)
-    if not all(name_lists.use_names(each, meanwhile=True) for each in pending):
+    found: list[tuple[str, ...] | None] = [()]
+    for part in reversed(parts[1:]):
+        later, made = found[-1], None if found[-1] is None else _made(part)
+        known = later is not None and made is not None and len(later) + len(made) <= MAX_MADE
+        found.append((*made, *later) if known and made is not None and later is not None else None)
+    return found[::-1]
+
+
+def _made(part: Node) -> tuple[str, ...] | None:
+    """Return the last components of the files that a part of a pipeline writes; None where it may do more."""
+    if not name_lists.use_names(part, meanwhile=True):
         return None
+    found: list[str] = []
+    pending = [part]
     while pending:
         each = pending.pop()
         pending += children(each)

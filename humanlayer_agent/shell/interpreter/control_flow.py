@@ -69,11 +69,12 @@ def pipeline(walk: "Interpreter", node: Pipeline, state: State, context: Context
     text: str | None = None
     bounds: list[int] = []
     beside = walk.beside
+    made = [None] * len(node.parts) if walk.functions_defined else wildcard_names.made_beside(node.parts)
     for n, part in enumerate(node.parts):
         before = len(walk.program.commands)
         bounds.append(before)
-        made = None if walk.functions_defined else wildcard_names.made_beside(node.parts[n + 1 :])
-        walk.beside = None if beside is None or made is None else (*beside, *made)
+        later = made[n]
+        walk.beside = None if beside is None or later is None or walk.functions_defined else (*beside, *later)
         walk.subshell(part, state, context.fed(stdin))
         walk.beside = beside
         text = output.printed(part, state, expand, text) if n == 0 or text is not None else None
@@ -82,9 +83,8 @@ def pipeline(walk: "Interpreter", node: Pipeline, state: State, context: Context
         name_sources.note(walk, part, producer)
         name_lists.pass_on(part, stdin, producer)
         stdin = Stdin.of("pipe", text if clean else None, part.start, producer)
-        later = node.parts[n + 1 :]
-        if producer and later and isinstance(later[0], Loop):
-            quiet = all(name_lists.use_names(each, meanwhile=True) for each in later)
+        if producer and n + 1 < len(node.parts) and isinstance(node.parts[n + 1], Loop):
+            quiet = all(name_lists.use_names(each, meanwhile=True) for each in node.parts[n + 1 :])
             stdin = replace(stdin, names_of=producer if quiet else ())
     name_lists.doubt_made(walk.program.commands[bounds[0] :])
     walk.program.trace.append(("pipeline", tuple(bounds), bounds[0], bounds[0], len(walk.program.commands)))

@@ -16,8 +16,15 @@ from humanlayer_agent.shell.syntax.tree import Function
 MAX_CHOICES = 8
 MAX_VALUE = 8_192
 """Longest value that is tracked, in code points: `x=$x$x` doubles it each time."""
-MAX_EXPANDED = 2_000_000
-"""Most code points that one analysis may produce by expansion."""
+MAX_WORK = 2_000_000
+"""What one analysis may cost: code points that expansion makes, about a quarter of a microsecond each, and by the same
+measure what follows."""
+STEP = 25
+"""What a step costs of a reader that follows a program (6 to 7 microseconds, measured for Python and JavaScript)."""
+CHARACTER = 4
+"""What a character costs of program text, before it is parsed (`ast.parse` takes about a microsecond for one)."""
+RESERVED = 500_000
+"""Left to the shell's own text by the programs that it runs: where it ends, not all commands are known."""
 
 
 class Glob(str):
@@ -53,12 +60,15 @@ def one(element: str) -> Value:
 
 
 class Work:
-    """What one analysis may still spend on expansion, in code points; shared by all its states."""
+    """What one analysis may still spend; shared by all its states and by the readers of every language.
+
+    Counted and not timed, so that a decision is the same on every machine.
+    """
 
     __slots__ = ("left", "wondered")
 
     def __init__(self) -> None:
-        self.left = MAX_EXPANDED
+        self.left = MAX_WORK
         self.wondered = False
         """Whether something was not known that mostly is in one way (see `State.assumed`)."""
 
@@ -66,6 +76,19 @@ class Work:
         """Take `chars` off the budget; False once it is used up."""
         self.left -= chars
         return self.left > 0
+
+    @property
+    def steps(self) -> int:
+        """How many steps may still be taken to follow programs."""
+        return max(0, self.left - RESERVED) // STEP
+
+    def admit(self, chars: int, steps: int = 0) -> bool:
+        """Take so many characters of program text off, and steps; False, and none is taken, where that is too much."""
+        cost = CHARACTER * chars + STEP * steps
+        if self.left - cost < RESERVED:
+            return False
+        self.left -= cost
+        return True
 
 
 INTEGERS = frozenset({"HISTCMD", "OPTIND", "RANDOM", "SRANDOM"})

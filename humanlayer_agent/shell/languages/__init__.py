@@ -137,6 +137,7 @@ def read(
     argv: Sequence[Text] | None = None,
     path: str | None = None,
     files: Callable[[str], Found] | None = None,
+    steps: int = 1_000_000,
 ) -> Behaviour | None:
     """What `text` does when it is run; None where nobody here reads this language.
 
@@ -145,14 +146,15 @@ def read(
         argv: the words it is started with, the script's own name first, where they are known.
         path: the absolute path of the file, where it is one.
         files: gives the files that this one includes, by absolute path.
+        steps: how many may be taken to follow it.
     """
     if language == "python":
         from humanlayer_agent.shell.languages import python
 
-        return python.read(text, argv=argv, path=path)
+        return python.read(text, argv=argv, path=path, steps=steps)
     if language in ("javascript", "typescript"):
         reader = import_module(f"{__name__}.javascript")
-        found: Behaviour = reader.read(text, argv=argv, path=path, typed=language == "typescript")
+        found: Behaviour = reader.read(text, argv=argv, path=path, typed=language == "typescript", steps=steps)
         return found
     if language in _WHOLE:
         return _whole(language)(text, path, files)

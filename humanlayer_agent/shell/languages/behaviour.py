@@ -75,7 +75,8 @@ class Behaviour:
     known"): whoever asks a human shows them. `directories` are those that the code may change to. `files` are those
     that it writes with a known text: what they do counts when they are run. `opaque`: nobody could read it at all.
     `unread`: what the doubts are about is code that nobody has read, and not a program or a function that nobody knows.
-    `steady`: read again, the text does the same; `anywhere`: whatever its path and its words are.
+    `steady`: read again, the text does the same; `anywhere`: whatever its path and its words are. `steps`: what it took
+    to follow it.
     """
 
     acts: list[Act] = field(default_factory=list)
@@ -86,8 +87,16 @@ class Behaviour:
     unread: bool = False
     steady: bool = False
     anywhere: bool = False
+    steps: int = 0
 
     def doubt(self, reason: str) -> None:
         """Something here can't be told."""
         if reason not in self.doubts:
             self.doubts.append(reason)
+
+
+def too_much() -> Behaviour:
+    """Return what is said of code that nobody reads: for the action more was read than one decision may cost."""
+    found = Behaviour(opaque=True)
+    found.doubt("there is more code than one decision reads")
+    return found

@@ -69,6 +69,7 @@ def doubt(program: Program, known: Container[int]) -> None:
         known: the identities of effects that write a text which is known, and judged.
     """
     commands, loading = program.commands, []
+    compound = {id(commands[at]) for kind, _, _, at, _ in program.trace if kind == "redirects" and at < len(commands)}
     for command in commands:
         changed: list[Effect] = []
         for effect in command.effects:
@@ -76,12 +77,16 @@ def doubt(program: Program, known: Container[int]) -> None:
                 loading.append(command)
             elif effect.kind in _CHANGES and (not changed or _copied(effect)) and _passed_on(command, effect):
                 changed.append(effect)
-        # `> x.py` alone makes it empty
-        if changed and (command.program or _is_compound(program, command)):
+        # `> x.py` alone makes it empty; the redirects of `{ ...; } > f`, or of a loop, have a command of their own.
+        if changed and (command.program or id(command) in compound):
             for effect in changed:
                 _redirected(command, effect, known)
+    brought: dict[tuple[str, ...], bool] = {}
     for command in loading:
-        if not _brings_code(commands, known, _unread_names(command)):
+        names = _unread_names(command)
+        if names not in brought:
+            brought[names] = _brings_code(commands, known, names)
+        if not brought[names]:
             continue
         for effect in command.effects:
             if effect.kind == "execute" and effect.role in LOADS and effect.resolved and not effect.unread:
@@ -131,11 +136,6 @@ def _brought(command: SimpleCommand, effect: Effect) -> bool:
 def _copied(effect: Effect) -> bool:
     """Does Python code bring another file under this name?"""
     return effect.origin.startswith("python") and _COPIES.search(effect.origin) is not None
-
-
-def _is_compound(program: Program, command: SimpleCommand) -> bool:
-    """Does it stand for the redirects of `{ ...; } > f`, or of a loop?"""
-    return any(kind == "redirects" and program.commands[at] is command for kind, _, _, at, _ in program.trace)
 
 
 def _redirected(command: SimpleCommand, effect: Effect, known: Container[int]) -> None:

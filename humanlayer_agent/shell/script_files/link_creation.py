@@ -12,7 +12,7 @@ any link does that has the name of code.
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
@@ -63,6 +63,8 @@ _REPLACERS = frozenset(str.split("mkdir touch chmod chown mv ln install rsync ta
 """Programs that put something in the place of a link, or write nothing into the folders they are given."""
 _HIDDEN = re.compile(r"/\.[^/.][^/]*(?:/|\Z)")
 _MOST_NAMES = 200
+_LONGEST_PATH = 4_096
+"""No longer path can be opened (PATH_MAX)."""
 """Most names of a copied folder that are noted one by one."""
 _PYTHON_COPIES = ("shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree")
 _INSTALLED = frozenset((".git", "node_modules", ".venv", "venv", ".tox", ".nox"))
@@ -98,7 +100,9 @@ def doubt_links(program: Program, reader: Reader | None, brought: Brought) -> No
     # What repeats, or runs beside, may have run before everything else.
     again = [at for at, command in enumerate(program.commands) if not _AGAIN.isdisjoint(command.inside)]
     plain = not any(_leads_git(command) for command in program.commands)
-    made = [path for at in again for path in (*_links(program.commands[at], plain), *_paths(brought, at))]
+    made = _Made()
+    for at in again:
+        made.add((*_links(program.commands[at], plain), *_paths(brought, at)))
     for at, command in enumerate(program.commands):
         led = [e for e in command.effects if e.kind in _FILE_KINDS and _leads_through(e, command, made)]
         for effect in led:
@@ -106,8 +110,8 @@ def doubt_links(program: Program, reader: Reader | None, brought: Brought) -> No
         if led:
             command.doubt(command.text)
         if not _carries_none(command, made, reader):
-            made += _links(command, plain)
-        made += _paths(brought, at)
+            made.add(_links(command, plain))
+        made.add(_paths(brought, at))
 
 
 def _paths(brought: Brought, at: int) -> list[tuple[str, bool]]:
@@ -329,7 +333,7 @@ def _links(command: SimpleCommand, plain: bool) -> list[tuple[str, bool]]:
     ]
 
 
-def _carries_none(command: SimpleCommand, made: list[tuple[str, bool]], reader: Reader | None) -> bool:
+def _carries_none(command: SimpleCommand, made: "_Made", reader: Reader | None) -> bool:
     """Does it move or copy what has no link in it, as the disk shows?"""
     if command.program not in _CARRIERS or command.flags & _LINKING_FLAGS or not isinstance(reader, DiskLooks):
         return False
@@ -340,7 +344,7 @@ def _carries_none(command: SimpleCommand, made: list[tuple[str, bool]], reader: 
         and effect.pattern is None
         and not effect.below
         and not _leads_through(effect, command, made)
-        and not any(place.startswith(plain_path(effect.operand).rstrip("/") + "/") for place, _ in made)
+        and not made.lie_below(plain_path(effect.operand))
         and not reader.has_links(plain_path(effect.operand))
         for effect in given
     )
@@ -351,11 +355,55 @@ def _moves_into(effect: Effect, command: SimpleCommand) -> bool:
     return command.program == "mv" and effect.kind == "write" and (effect.operand or "").endswith("/")
 
 
-def _leads_through(effect: Effect, command: SimpleCommand, made: list[tuple[str, bool]]) -> bool:
+def _leads_through(effect: Effect, command: SimpleCommand, made: "_Made") -> bool:
     if effect.operand is None or not made:
         return False
-    path = plain_path(effect.operand)
-    again = _moves_into(effect, command)
-    return any(
-        not (into and again) if path == place else path.startswith(place.rstrip("/") + "/") for place, into in made
-    )
+    return made.lead(plain_path(effect.operand), moves_into=_moves_into(effect, command))
+
+
+class _Made:
+    """Paths that may have been made links, each with whether something can be moved into it that has its name."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, set[bool]] = {}
+        self._roots: set[str] = set()
+        """The same without a `/` at the end: all below them is led elsewhere."""
+        self._above: set[str] = set()
+        """The folders that these lie in."""
+        self._long: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+    def add(self, found: Iterable[tuple[str, bool]]) -> None:
+        """Add more of them."""
+        for place, into in found:
+            known = self._places.setdefault(place, set())
+            if not known:
+                self._roots.add(place.rstrip("/"))
+                if len(place) > _LONGEST_PATH:
+                    self._long.append(place)
+                else:
+                    self._above.update(_ancestors(place))
+            known.add(into)
+
+    def lead(self, path: str, *, moves_into: bool) -> bool:
+        """Tell whether a path is one of them, or lies below one."""
+        if path in self._places and not (moves_into and self._places[path] == {True}):
+            return True
+        if len(path) > _LONGEST_PATH:
+            return any(path.startswith(f"{root}/") for root in self._roots)
+        return any(each in self._roots for each in _ancestors(path))
+
+    def lie_below(self, folder: str) -> bool:
+        """Tell whether one of them lies below a folder."""
+        folder = folder.rstrip("/")
+        return folder in self._above or any(place.startswith(f"{folder}/") for place in self._long)
+
+
+def _ancestors(path: str) -> Iterator[str]:
+    """The folders that a path lies in, the nearest first, without a `/` at the end; "" is the root."""
+    end = path.rfind("/")
+    while end >= 0:
+        yield path[:end]
+        end = path.rfind("/", 0, end)

@@ -152,7 +152,9 @@ class Scripts:
             return None
         self._texts.add(key)
         self._count += 1
-        return self._count <= MAX_FILES and all(len(text) <= MAX_TEXT for text in texts)
+        if self._count > MAX_FILES or any(len(text) > MAX_TEXT for text in texts):
+            return False
+        return self.walk.work.admit(sum(map(len, texts)))
 
     def settled(self, command: SimpleCommand, effect: Effect, word: Field) -> str | None:
         """The text of the file that `effect` names, where this action has not written it so far; None: not known.

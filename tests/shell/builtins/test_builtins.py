@@ -65,7 +65,7 @@ def test_a_pure_builtin_leaves_the_state_it_is_given_alone(name: str) -> None:
             state = State(("/p",), {"HOME": "/h"}, variables={"x": ("1",)})
             before = repr(state)
             command = SimpleCommand(name, [name], (0, 1), name)
-            ends = HANDLERS[name](Run(Interpreter("", {}), command, state, Context()), [*words])
+            ends = HANDLERS[name](Run(Interpreter("", state), command, state, Context()), [*words])
             assert repr(state) == before
             assert name not in SILENT or ends == (state, state)
 

@@ -184,8 +184,8 @@ def test_code_is_bounded() -> None:
 
 def test_each_run_in_one_action_has_a_tree_of_its_own() -> None:
     text = "bash s.sh a; bash s.sh b"
-    walk = Interpreter(text, {}, GivenReader({"/srv/app/s.sh": SCRIPT}, []), Remembered())
-    walk.root(parse(text), State(("/srv/app",), {}))
+    walk = Interpreter(text, State(("/srv/app",), {}), GivenReader({"/srv/app/s.sh": SCRIPT}, []), Remembered())
+    walk.root(parse(text))
     assert len(walk.functions_defined) == 2
 
 

@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 
 from humanlayer_agent.shell.interpreter.state import (
+    CHARACTER,
     MAX_CHOICES,
-    MAX_EXPANDED,
     MAX_VALUE,
+    MAX_WORK,
+    RESERVED,
+    STEP,
     Anything,
     Glob,
     Paths,
@@ -47,10 +50,25 @@ def test_what_an_element_is_by_itself() -> None:
 
 def test_what_may_be_spent_is_spent_once() -> None:
     work = Work()
-    assert work.spend(MAX_EXPANDED - 2)
+    assert work.spend(MAX_WORK - 2)
     assert work.spend(1)
     assert not work.spend(1)
     assert not work.wondered
+
+
+def test_programs_leave_something_to_the_shell() -> None:
+    work = Work()
+    before = work.steps
+    assert work.admit(1_000, 10)
+    assert before - work.steps == (1_000 * CHARACTER + 10 * STEP) // STEP
+    assert not work.admit(MAX_WORK)
+    assert work.admit(0, work.steps)
+    assert work.steps == 0
+    assert not work.admit(1_000)
+    assert work.spend(RESERVED - STEP)
+
+
+def test_what_may_be_spent_is_one_for_all() -> None:
     shell = state()
     assert shell.child(None).work is shell.copy().work is shell.work
 

@@ -16,23 +16,32 @@ from humanlayer_agent.shell.languages.behaviour import Behaviour, Text
 __all__ = ["read"]
 
 
-def read(text: str, *, argv: Sequence[Text] | None = None, path: str | None = None, typed: bool = False) -> Behaviour:
+def read(
+    text: str,
+    *,
+    argv: Sequence[Text] | None = None,
+    path: str | None = None,
+    typed: bool = False,
+    steps: int = 1_000_000,
+) -> Behaviour:
     """What `text` does when node runs it. Never raises.
 
     Args:
         argv: process.argv from the script's name on, where it is known.
         path: the absolute path of the script, where it is a file.
         typed: it is TypeScript.
+        steps: how many may be taken to follow it.
     """
     from humanlayer_agent.shell.languages.javascript import control_statements
     from humanlayer_agent.shell.languages.javascript.evaluation import Evaluator, TooMuch
     from humanlayer_agent.shell.languages.javascript.source_tree import Unreadable, parse
 
+    evaluator = None
     try:
-        evaluator = Evaluator(parse(text, typed=typed), argv, path)
+        evaluator = Evaluator(parse(text, typed=typed), argv, path, steps)
         evaluator.run(control_statements.program)
         found = evaluator.behaviour()
-        found.steady = True
+        found.steady, found.steps = True, evaluator.steps
         return found
     except Unreadable as error:
         reason = str(error)
@@ -42,6 +51,6 @@ def read(text: str, *, argv: Sequence[Text] | None = None, path: str | None = No
         reason = "the JavaScript code is nested too deep"
     except Exception as error:  # a fault of this reader is no permission
         reason = f"the JavaScript code could not be read ({type(error).__name__})"
-    found = Behaviour(opaque=True)
+    found = Behaviour(opaque=True, steps=evaluator.steps if evaluator is not None else 0)
     found.doubt(reason)
     return found

@@ -50,9 +50,10 @@ class Evaluator:
         root: the tree of the program.
         argv: process.argv from the script's name on, where it is known.
         path: the absolute path of the script; None: it is no file.
+        steps: how many may be taken to follow it.
     """
 
-    def __init__(self, root: Node, argv: Sequence[Text] | None, path: str | None) -> None:
+    def __init__(self, root: Node, argv: Sequence[Text] | None, path: str | None, steps: int = MAX_STEPS) -> None:
         self.root, self.argv, self.path = root, argv, path
         self.tables: Tables = tables()
         self.scope = Scope(None, function=True)
@@ -74,7 +75,7 @@ class Evaluator:
         self.functions: list[Function] = []
         self.scopes: dict[int, Scope] = {}
         self.sites: dict[tuple[int, str], Any] = {}
-        self.steps = 0
+        self.steps, self.limit = 0, min(steps, MAX_STEPS)
         self.line = 0
         self.changed = False
         self.moved = False
@@ -117,7 +118,7 @@ class Evaluator:
         """Count work, and remember the line. Raises TooMuch."""
         self.line = node.line
         self.steps += 1
-        if self.steps > MAX_STEPS:
+        if self.steps > self.limit:
             raise TooMuch
 
     # ---- cells --------------------------------------------------------------------------------------

@@ -23,7 +23,9 @@ MAX_SOURCE = 256 * 1024
 __all__ = ["read"]
 
 
-def read(source: str, *, argv: Sequence[Text] | None = None, path: str | None = None) -> Behaviour:
+def read(
+    source: str, *, argv: Sequence[Text] | None = None, path: str | None = None, steps: int = 1_000_000
+) -> Behaviour:
     """What `source` does when it is run. Never raises.
 
     Paths are as the code has them: relative to the working directory, or below the home directory as "~/x".
@@ -31,6 +33,7 @@ def read(source: str, *, argv: Sequence[Text] | None = None, path: str | None = 
     Args:
         argv: sys.argv, the script's name first, where it is known.
         path: the absolute path of the script, where it is a file.
+        steps: how many may be taken to follow it.
     """
     if len(source) > MAX_SOURCE:
         return _doubtful("the Python code is too long to be read")
@@ -45,7 +48,7 @@ def read(source: str, *, argv: Sequence[Text] | None = None, path: str | None = 
         )
     except (RecursionError, MemoryError):
         return _doubtful("the Python code is nested too deep")
-    return _read(source, tree, argv, path)
+    return _read(source, tree, argv, path, steps)
 
 
 def _doubtful(reason: str) -> Behaviour:
@@ -54,13 +57,13 @@ def _doubtful(reason: str) -> Behaviour:
     return found
 
 
-def _read(source: str, tree: ast.Module, argv: Sequence[Text] | None, path: str | None) -> Behaviour:
+def _read(source: str, tree: ast.Module, argv: Sequence[Text] | None, path: str | None, steps: int) -> Behaviour:
     from humanlayer_agent.shell.languages.python import acts
     from humanlayer_agent.shell.languages.python.engine import Engine, TooMuch
     from humanlayer_agent.shell.languages.python.types import files
     from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 
-    engine = Engine(source, tree, argv, path, capability_leaks.give_up)
+    engine = Engine(source, tree, argv, path, capability_leaks.give_up, steps)
     trouble = ""
     try:
         follow(engine, tree)
@@ -75,7 +78,7 @@ def _read(source: str, tree: ast.Module, argv: Sequence[Text] | None, path: str 
     found.files = files.result(engine)
     if engine.decodes and (name := files.hidden_code(engine)) is not None:
         found.doubt(f"line {engine.decodes}: what is decoded there may become code in {name}")
-    found.steady, found.anywhere = not trouble, not engine.placed
+    found.steady, found.anywhere, found.steps = not trouble, not engine.placed, engine.steps
     if trouble:
         found.doubt(trouble)
     return found

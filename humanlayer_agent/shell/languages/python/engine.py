@@ -59,6 +59,7 @@ class Engine:
         argv: Sequence[Text] | None,
         path: str | None,
         give_up: Callable[["Engine", Value], None],
+        steps: int = 1_000_000,
     ) -> None:
         self.source = source
         self.placed = False
@@ -66,7 +67,7 @@ class Engine:
         self._argv = argv
         self._path = path
         self.steps = 0
-        self.limit = MAX_STEPS + len(source) // 2
+        self.limit = min(steps, MAX_STEPS + len(source) // 2)
         self.tick = 0
         self.depth = 0
         self.loop = 0
@@ -183,6 +184,8 @@ class Engine:
     def bounded(self, old: Value, new: Value, growths: int = 0) -> Value:
         """The union of both. Where it is too much, whatever it holds is handed to code that is not read, as it were."""
         both = bounded(old, new, growths)
+        if len(old) > MAX_TEXTS:
+            self.step(len(old) // 4)
         if len(both) > MAX_ATOMS or growths > MAX_GROWTHS * 2:
             both = simpler(both)
             if len(both) > MAX_ATOMS or growths > MAX_GROWTHS * 8:

@@ -303,15 +303,41 @@ def lookup(engine: "Engine", cls: Class, name: str) -> Value:
     return found | ancestors(engine, cls, name)
 
 
-def ancestors(engine: "Engine", cls: Class, name: str, seen: tuple[Class, ...] = ()) -> Value:
+def ancestors(engine: "Engine", cls: Class, name: str, seen: set[Class] | None = None) -> Value:
+    """What the first of the ancestors of a class that has it holds under `name`."""
+    seen = _seen(engine, cls, seen)
     for base in engine.read(cls.bases):
-        if isinstance(base, Class) and base not in seen and base is not cls:
+        if isinstance(base, Class) and base not in seen:
             found = engine.read(base.scope.cell(name))
             if not found or name not in base.definite:
-                found |= ancestors(engine, base, name, (*seen, cls))
+                found |= ancestors(engine, base, name, seen)
             if found:
                 return found
     return EMPTY
+
+
+def family(engine: "Engine", cls: Class) -> set[Class]:
+    """The class and all of its ancestors that are classes of the program."""
+    seen: set[Class] = set()
+    pending = [cls]
+    while pending:
+        each = pending.pop()
+        if each not in seen:
+            _seen(engine, each, seen)
+            pending += [base for base in engine.read(each.bases) if isinstance(base, Class)]
+    return seen
+
+
+_SHALLOW = 8
+"""So many ancestors cost nothing."""
+
+
+def _seen(engine: "Engine", cls: Class, seen: set[Class] | None) -> set[Class]:
+    found = set() if seen is None else seen
+    found.add(cls)
+    if len(found) > _SHALLOW:
+        engine.step()
+    return found
 
 
 def _elsewhere(engine: "Engine", cls: Class, name: str) -> Value:
@@ -319,15 +345,10 @@ def _elsewhere(engine: "Engine", cls: Class, name: str) -> Value:
     return frozenset(c for c in engine.read(engine.member(name)) if not (isinstance(c, Closure) and c.cls is cls))
 
 
-def foreign_bases(engine: "Engine", cls: Class, seen: Iterable[Class] = ()) -> Value:
+def foreign_bases(engine: "Engine", cls: Class) -> Value:
     """The ancestors that are no classes of the program."""
-    out: Value = EMPTY
-    for base in engine.read(cls.bases):
-        if isinstance(base, Class):
-            out |= foreign_bases(engine, base, (*seen, cls)) if base not in seen and base is not cls else EMPTY
-        else:
-            out |= {base}
-    return out
+    found = [engine.read(each.bases) for each in family(engine, cls)]
+    return frozenset(base for bases in found for base in bases if not isinstance(base, Class))
 
 
 def _inherited(engine: "Engine", atom: Atom, cls: Class, name: str) -> Value:

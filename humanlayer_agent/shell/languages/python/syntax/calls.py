@@ -150,6 +150,7 @@ def open_parameters(engine: "Engine", opened: Closure) -> None:
     """Anything may be passed to `opened`."""
     args = Args.unknown(opened.node)
     if opened.cls is not None and opened.kind != "static":
+        engine.step(len(engine.classes) // 8)
         family = [c for c in engine.classes if c is opened.cls or _inherits(engine, c, opened.cls)]
         own: Value = frozenset(family) if opened.kind == "class" else frozenset(map(Instance, family))
         args = args.before(own)
@@ -166,9 +167,9 @@ _FIXTURES = {"tmp_path": path_objects.made(frozenset({path_values.TEMPORARY}))}
 """What pytest passes to a function by the name of the parameter."""
 
 
-def _inherits(engine: "Engine", cls: Class, ancestor: Class, seen: tuple[Class, ...] = ()) -> bool:
-    bases = [b for b in engine.read(cls.bases) if isinstance(b, Class) and b not in seen]
-    return ancestor in bases or any(_inherits(engine, b, ancestor, (*seen, cls)) for b in bases)
+def _inherits(engine: "Engine", cls: Class, ancestor: Class) -> bool:
+    bases = engine.read(cls.bases)
+    return bool(bases) and (ancestor in bases or ancestor in attributes.family(engine, cls))
 
 
 def construct(engine: "Engine", cls: Class, args: Args) -> Value:

@@ -40,6 +40,8 @@ _TRUTHS = frozenset(
 METHODS = (
     _TRUTHS | string_values.METHODS | {"join", "format", "format_map", "append", "extend", "insert", "update", "add"}
 )
+_SHORT = 1_000
+"""Longest text that is no work."""
 
 
 def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
@@ -57,6 +59,8 @@ def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
         return WORDS
     if args.rest is not None or args.others is not None:
         return PLAIN
+    if (size := len(string_values.known(atom) or "")) > _SHORT:
+        engine.step(size // _SHORT)
     found = string_values.method(atom, name, [*args.positional, *args.named.values()])
     if isinstance(found, list):
         made = engine.container(args.node, "tuple" if name.endswith("partition") else "list", "parts")

@@ -206,6 +206,12 @@ _SHAPING = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs"})
 METHODS = _SAME | _PARTS | _COUNTED
 
 
+def known(atom: Atom) -> str | bytes | None:
+    """The text that `atom` is; None where it is none that is known."""
+    value = atom if isinstance(atom, str) else atom.value if isinstance(atom, Const) else None
+    return value if isinstance(value, str | bytes) else None
+
+
 def method(receiver: Atom, name: str, arguments: list[Value]) -> Value | list[Value] | None:
     """What `receiver.name(*arguments)` gives; a list where that is several; None where it is no method of texts."""
     if name in _COUNTED:
@@ -213,20 +219,15 @@ def method(receiver: Atom, name: str, arguments: list[Value]) -> Value | list[Va
     if name not in _SAME and name not in _PARTS:
         return None
     constants = [_constants(a) for a in arguments]
-    known = receiver if isinstance(receiver, str) else receiver.value if isinstance(receiver, Const) else None
-    if not isinstance(known, str | bytes) or any(c is None or len(c) != 1 for c in constants):
+    text = known(receiver)
+    if text is None or any(c is None or len(c) != 1 for c in constants):
         return _unknown(receiver, name)
     if name in _SHAPING and not all(not isinstance(c[0], int) or c[0] < 1000 for c in constants if c):
         return PLAIN
-    if (
-        name == "replace"
-        and len(constants) > 1
-        and constants[1]
-        and len(known) * len(str(constants[1][0])) > MAX_LENGTH
-    ):
+    if name == "replace" and len(constants) > 1 and constants[1] and len(text) * len(str(constants[1][0])) > MAX_LENGTH:
         return PLAIN
     try:
-        result = getattr(known, name)(*[c[0] for c in constants if c])
+        result = getattr(text, name)(*[c[0] for c in constants if c])
     except (TypeError, ValueError, LookupError, AttributeError, OverflowError):
         return PLAIN
     if isinstance(result, list | tuple):
