@@ -5,7 +5,8 @@
 FILE has one JSON object a line: "command", and where the command runs scripts, "files" (their texts by path) and
 "tracked" (paths under version control). Default: agent_runs.jsonl in $HLA_DATA, or in ../shared/data. Each distinct
 command is judged once in the order of the file, first of all in a new process, by a Director of its own for each "run"
-that the rows name ("as met": processor time, without that of making Directors). That is what a user meets.
+that the rows name ("as met": processor time, without that of making Directors); in the same round, right after it,
+bashlex.parse, and ast.parse on the Python that the decision read. That is what a user meets.
 
 Then each is timed by itself, in turns with bashlex.parse, best of some rounds. Decisions are never remembered, but a
 Director remembers what code does that it has read. So each figure is told twice: of a Director that is made anew for
@@ -17,6 +18,7 @@ figures as JSON to standard output.
 """
 
 import argparse
+import ast
 import json
 import os
 import resource
@@ -27,6 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,22 +89,30 @@ def bashlex_alone(row: Row) -> None:
         return
 
 
-def judges_text(director: Director, row: Row) -> bool:
-    """Is program text judged for this row?"""
-    if row.row.get("files"):
-        return True
-    read, called = python.read, []
+def ast_alone(texts: Sequence[str]) -> None:
+    for text in texts:
+        try:
+            ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError):
+            continue
 
-    def counted(*args: Any, **more: Any) -> Any:
-        called.append(True)
-        return read(*args, **more)
 
-    python.read = counted
+def texts_of(director: Director, row: Row) -> list[str] | None:
+    """The Python that is read for this row; None where no program text is judged, of whatever language."""
+    read: Any = python.read
+    texts: list[str] = []
+
+    def noted(text: str, **more: Any) -> Any:
+        texts.append(text)
+        return read(text, **more)
+
+    python.read = noted
     try:
         program = director.program(row.action, row.reader)
     finally:
         python.read = read
-    return bool(called) or any(not _SCRIPTS.isdisjoint(command.inside) for command in program.commands)
+    judged = row.row.get("files") or any(not _SCRIPTS.isdisjoint(command.inside) for command in program.commands)
+    return texts if texts or judged else None
 
 
 # ---- timing -----------------------------------------------------------------------------------------
@@ -129,11 +140,12 @@ def best(rounds: Sequence[Sequence[float]]) -> list[float]:
 
 
 def figures(times: Sequence[float]) -> dict[str, float]:
-    """Rows a second; median and 99th percentile in microseconds."""
+    """Rows a second; median, 95th and 99th percentile in microseconds."""
     cuts = statistics.quantiles(times, n=100)
     return {
         "rows_per_s": round(len(times) / sum(times)),
         "p50_us": round(statistics.median(times) * 1e6, 1),
+        "p95_us": round(cuts[94] * 1e6, 1),
         "p99_us": round(cuts[98] * 1e6, 1),
     }
 
@@ -143,8 +155,7 @@ def against_bashlex(director: Director, rows: Sequence[Row], policy: str) -> dic
     times = in_turns({"decision": lambda row: decide(director, row), "bashlex.parse": bashlex_alone}, rows)
     rounds = []
     for _ in range(ROUNDS):
-        new = Director.load(policy, project=PROJECT)
-        rounds.append([*_timed(lambda row, new=new: decide(new, row), rows)])
+        rounds.append([*_timed(partial(decide, Director.load(policy, project=PROJECT)), rows)])
     theirs = best(times["bashlex.parse"])
     found: dict[str, Any] = {"rows": len(rows), "bashlex.parse": figures(theirs)}
     for name, ours in (("decision", best(times["decision"])), ("anew", best(rounds))):
@@ -155,18 +166,52 @@ def against_bashlex(director: Director, rows: Sequence[Row], policy: str) -> dic
     return found
 
 
-def as_met(rows: Sequence[Row], policy: str) -> list[float]:
-    """Return the processor time (s) of each row, judged once in order by the Director of its run."""
-    directors: dict[Any, Director] = {}
+@dataclass(frozen=True, slots=True)
+class Met:
+    """The processor time (s) of one row, as a user meets it, and of parsers alone on what it holds."""
+
+    decision: float
+    bashlex: float
+    ast: float
+    text: bool
+
+
+def as_met(rows: Sequence[Row], policy: str) -> list[Met]:
+    """Judge each row once in order by the Director of its run."""
+    of_run: dict[Any, Director] = {}
     taken = []
     for row in rows:
         run = row.row.get("run")
-        if run not in directors:
-            directors[run] = Director.load(policy, project=row.row.get("project", PROJECT))
-        start = time.process_time()
-        decide(directors[run], row)
-        taken.append(time.process_time() - start)
-    return taken
+        if run not in of_run:  # one run at a time: the memory of others would be searched for garbage, too
+            of_run = {run: Director.load(policy, project=row.row.get("project", PROJECT))}
+        decision = _spent(decide, of_run[run], row)
+        taken.append((decision, _spent(bashlex_alone, row), row))
+    found = []
+    new = Director.load(policy, project=PROJECT)
+    for decision, parsed, row in taken:
+        texts = texts_of(new, row)
+        found.append(Met(decision, parsed, _spent(ast_alone, texts or ()), texts is not None))
+    return found
+
+
+def _spent(function: Callable[..., object], *given: object) -> float:
+    start = time.process_time()
+    function(*given)
+    return time.process_time() - start
+
+
+def met_figures(found: Sequence[Met]) -> dict[str, float]:
+    """What `figures` tells of the decisions, with the longest; how many times as fast they are as bashlex.parse; and
+    where Python is read, how many times as long they take as ast.parse does.
+    """
+    ours, theirs = [each.decision for each in found], [each.bashlex for each in found]
+    told = figures(ours)
+    told["max_us"] = round(max(ours) * 1e6, 1)
+    told["ratio"] = round(sum(theirs) / sum(ours), 2)
+    told["p99_to_bashlex_p50"] = round(told["p99_us"] / (statistics.median(theirs) * 1e6), 2)
+    if any(each.text for each in found):
+        told["times_ast"] = round(sum(ours) / sum(each.ast for each in found), 1)
+    return told
 
 
 def one_process(rows: Sequence[Row], policy: str) -> dict[str, Any]:
@@ -215,11 +260,14 @@ def measure(rows: Sequence[Row], policy: str) -> dict[str, Any]:
     """All figures."""
     met = as_met(rows, policy)
     director = Director.load(policy, project=PROJECT)
-    text = [judges_text(director, row) for row in rows]
+    text = [each.text for each in met]
     result: dict[str, Any] = {"commands": len(rows)}
     without = [row for row, yes in zip(rows, text, strict=True) if not yes]
-    result["as met"] = {"all rows": figures(met)}
-    result["as met"]["no program text"] = figures([each for each, yes in zip(met, text, strict=True) if not yes])
+    result["as met"] = {
+        "no program text": met_figures([each for each in met if not each.text]),
+        "with program text": met_figures([each for each in met if each.text]),
+        "all rows": met_figures(met),
+    }
     result["no program text"] = against_bashlex(director, without, policy)
     result["with program text"] = against_bashlex(
         director, [r for r, yes in zip(rows, text, strict=True) if yes], policy
@@ -233,9 +281,12 @@ def measure(rows: Sequence[Row], policy: str) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> str:
     """The same for people."""
-    lines = [f"{'':34}{'rows':>8}{'rows/s':>10}{'p50 us':>10}{'p99 us':>10}{'ratio':>8}{'p99/p50':>9}"]
+    lines = [f"{'as met':26}{'rows/s':>10}{_HEADS}{'max us':>10}{'ratio':>8}{'p99/p50':>9}{'ast.parse':>11}"]
     for form, told in result["as met"].items():
-        lines.append(f"{'as met: ' + form:42}{_numbers(told)}")
+        of_ast = f"{told['times_ast']:>10}x" if "times_ast" in told else ""
+        ratios = f"{told['max_us']:>10}{told['ratio']:>8}{told['p99_to_bashlex_p50']:>9}"
+        lines.append(f"{form:26}{_numbers(told)}{ratios}{of_ast}")
+    lines += ["", f"{'warm, best of rounds':34}{'rows':>8}{'rows/s':>10}{_HEADS}{'ratio':>8}{'p99/p50':>9}"]
     for form in ("no program text", "with program text", "all rows"):
         found = result[form]
         for name in ("decision", "anew", "bashlex.parse"):
@@ -250,7 +301,10 @@ def table(result: dict[str, Any]) -> str:
 
 
 def _numbers(row: dict[str, float]) -> str:
-    return f"{row['rows_per_s']:>10}{row['p50_us']:>10}{row['p99_us']:>10}"
+    return f"{row['rows_per_s']:>10}{row['p50_us']:>10}{row['p95_us']:>10}{row['p99_us']:>10}"
+
+
+_HEADS = f"{'p50 us':>10}{'p95 us':>10}{'p99 us':>10}"
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ the middle where it is long, with its length; what is not known is said to be un
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -15,6 +15,8 @@ from typing import Any
 from humanlayer_agent.safe_text import one_line
 from humanlayer_agent.shell import Effect, SimpleCommand
 
+MAX_WORK = 20_000
+"""Most effects that are looked at for those that are told of with others."""
 NAMED = 3
 """Operands that a sentence names; it counts the others."""
 MAX_TOLD = 100
@@ -24,8 +26,11 @@ LONGEST = 160
 _KEPT = 20
 """Characters kept at either end of one long word: too few to tell a secret by."""
 _CLAUSES = 2
+_MANY = 20
+"""Where there are more operands, they are counted by what they are, and not by how they are shown."""
 _WORD = re.compile(r"(?<!\S)/\S*\s?|\S*\s|\S+")
 _FOLDER = re.compile(r"[^/]*/|[^/]+")
+_ODD = re.compile(r'[\s"`]')
 _STARS = re.compile(r"\*{3,}")
 
 Found = tuple[SimpleCommand | None, Effect]
@@ -91,20 +96,37 @@ def sentence(found: Sequence[Found]) -> str:
         'Deletes /srv/app/build and /srv/old'
     """
     clauses: dict[str, list[Found]] = {}
-    more = len(found) - MAX_TOLD
-    found = found[:MAX_TOLD]
-    for command, effect in found:
-        if any(other in found for other in told_by(command, effect)):
-            continue
-        row = _row(command, effect)
-        clauses.setdefault(_filled(row, command), []).append((command, effect))
+    alike: dict[object, list[Found]] = {}
+    there = {id(effect) for _, effect in found}
+    more, work = 0, 0
+    for n, (command, effect) in enumerate(found):
+        key = kin(command, effect)
+        if n >= MAX_TOLD and key not in alike:
+            work += len(command.effects) if command is not None else 1
+        if n < MAX_TOLD or (key not in alike and work < MAX_WORK):
+            if any(id(other) in there for _, other in told_by(command, effect)):
+                alike.setdefault(key, [])
+                continue
+            clause = clauses.setdefault(_filled(_row(command, effect), command), [])
+            clause.append((command, effect))
+            alike.setdefault(key, clause)
+        elif key in alike:
+            alike[key].append((command, effect))
+        else:
+            more += 1
     said = list(dict.fromkeys(say.replace("{}", _named(pairs)) for say, pairs in clauses.items()))
     text = ", and ".join(said[:_CLAUSES])
     if len(said) > _CLAUSES:
         text += f", and {len(said) - _CLAUSES} more"
-    if more > 0:
+    if more:
         text += f", and has {more} more effects"
     return text[:1].upper() + text[1:]
+
+
+def kin(command: SimpleCommand | None, effect: Effect) -> object:
+    """Return what effects have in common of which much the same is said: what each is done to is left out."""
+    origin = effect.origin.rstrip("0123456789")  # "curl operand 7"
+    return id(command), effect.kind, effect.role, origin, effect.unread, effect.resolved
 
 
 def whole(command: SimpleCommand) -> str:
@@ -201,7 +223,7 @@ def quoted(text: str) -> str:
         >>> quoted("/srv/x, which nobody needs")
         '"/srv/x, which nobody needs"'
     """
-    if not any(char.isspace() or char in '"`' for char in text):
+    if _ODD.search(text) is None:
         return short(text)
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{short(escaped)}"'
@@ -239,17 +261,22 @@ def _filled(row: Row, command: SimpleCommand | None) -> str:
     """`row.say` with everything but what it is done to."""
     if command is None or not _needs(row.say):
         return row.say
-    values = {"{words}": _words(command), "{command}": f"`{_text(command)}`", "{word}": _word(command)}
-    if row.option is not None:
-        values["{option}"] = _option(row.option, command)
-    if row.beside is not None:
-        beside = [each for each in command.effects if _is(row.beside, each)]
-        named = names(operand(each, command) for each in beside[:MAX_TOLD])
-        values["{beside}"] = f"{named}, of {len(beside)} in all" if len(beside) > MAX_TOLD else named
+    values = {name: make(row, command) for name, make in _FILLED.items() if name in row.say}
     parts = row.say.split("{}")  # what is filled in may hold braces too
     for name, value in values.items():
         parts = [part.replace(name, value.replace("{}", "{ }")) for part in parts]
     return "{}".join(parts)
+
+
+def _beside(beside: tuple[str, str], command: SimpleCommand) -> str:
+    found: dict[object, Effect] = {}
+    for each in command.effects:
+        if _is(beside, each):
+            found.setdefault((each.operand, each.pattern, each.below, each.value), each)
+    if len(found) <= _MANY:
+        return names(operand(each, command) for each in found.values())
+    shown = [operand(each, command) for each in islice(found.values(), NAMED)]
+    return f"{', '.join(shown)} and {len(found) - NAMED} more"
 
 
 def _named(found: Sequence[Found]) -> str:
@@ -257,7 +284,7 @@ def _named(found: Sequence[Found]) -> str:
 
 
 def _needs(say: str) -> bool:
-    return any(name in say for name in ("{words}", "{command}", "{option}", "{beside}", "{word}"))
+    return any(name in say for name in _FILLED)
 
 
 def _fitting(command: SimpleCommand | None, effect: Effect) -> Row | None:
@@ -308,6 +335,16 @@ def _is_from_outside(text: str, command: SimpleCommand | None) -> bool:
 def _option(names: frozenset[str], command: SimpleCommand) -> str:
     values = [value for name in sorted(names) for value in command.options.get(name, []) if value]
     return " ".join(map(quoted, values))
+
+
+_FILLED: dict[str, Callable[[Row, SimpleCommand], str]] = {
+    "{words}": lambda _, command: _words(command),
+    "{command}": lambda _, command: f"`{_text(command)}`",
+    "{word}": lambda _, command: _word(command),
+    "{option}": lambda row, command: _option(row.option or frozenset(), command),
+    "{beside}": lambda row, command: _beside(row.beside, command) if row.beside is not None else "",
+}
+"""What stands for a name in a sentence."""
 
 
 # ---- the table -------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import posixpath
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,8 @@ from humanlayer_agent.policy.decision import (
 )
 from humanlayer_agent.policy.effect_phrases import (
     MAX_TOLD,
+    MAX_WORK,
+    kin,
     names,
     operand,
     phrase,
@@ -231,14 +233,19 @@ def _ordered(deciding: list[Hit]) -> list[Hit]:
 
 
 def _told(ordered: Sequence[Hit]) -> tuple[Finding, ...]:
-    """Return what hits say, the first of them one by one."""
-    findings = _findings(ordered[:MAX_TOLD])
-    if not (others := ordered[MAX_TOLD:]):
-        return _each_once(findings)
+    """Return what hits say: the first of them one by one, and with them those of which the same is said."""
+    groups, others = _groups(ordered)
+    found = _each_once(_findings(groups))
+    if not others:
+        return found
     most = max(hit.rule.severity if hit.rule is not None else _MEDIUM for hit in others)
     text = f"Has {len(others)} more effects that rules speak about, or none allows: they are too many to be told."
-    rest = Finding(text, others[0].verdict, rule_ids(others), SEVERITIES[most], certain=False)
-    return (*_each_once(findings), rest)
+    return (*found, Finding(text, others[0].verdict, rule_ids(others), SEVERITIES[most], certain=False))
+
+
+def _kin(hit: Hit) -> object:
+    """Return what hits have in common that are told of together without a closer look."""
+    return id(hit.rule), hit.verdict, hit.certain, kin(hit.command, hit.effect) if hit.effect is not None else id(hit)
 
 
 def _part(judged: Judged) -> PartVerdict:
@@ -284,17 +291,33 @@ def _rank(hit: Hit) -> tuple[bool, bool, int, bool]:
     return False, VERDICTS[rule.rule.decision] is not hit.verdict, -rule.severity, not hit.certain
 
 
-def _findings(ordered: Sequence[Hit]) -> Iterator[Finding]:
+def _groups(ordered: Sequence[Hit]) -> tuple[dict[tuple[object, ...], list[Hit]], list[Hit]]:
+    """Return hits by what they have in common, and those that are too many to be told."""
+    groups: dict[tuple[object, ...], list[Hit]] = {}
+    alike: dict[object, list[Hit] | None] = {}
+    for hit in ordered[:MAX_TOLD]:
+        told = _said_already(hit, groups.values())
+        if told is None:
+            told = groups.setdefault(_about(hit), [])
+        told.append(hit)
+        alike.setdefault(_kin(hit), told)
+    others, work = [], 0
+    for hit in ordered[MAX_TOLD:]:
+        key = _kin(hit)
+        if key not in alike and work < MAX_WORK:
+            work += len(hit.command.effects) + 1
+            alike[key] = groups.get(_about(hit))
+        if (told := alike.get(key)) is not None:
+            told.append(hit)
+        else:
+            others.append(hit)
+    return groups, others
+
+
+def _findings(groups: Mapping[tuple[object, ...], list[Hit]]) -> Iterator[Finding]:
     """Each thing that hits say, once, in their order. What one rule says for certain of alike effects is one
     finding; so is all that is said of an effect by the same sentence, and what several rules can't rule out of it.
     """
-    groups: dict[tuple[object, ...], list[Hit]] = {}
-    for hit in ordered:
-        told = _said_already(hit, groups.values())
-        if told is not None:
-            told.append(hit)
-        else:
-            groups.setdefault(_about(hit), []).append(hit)
     said: dict[object, list[Hit]] = {}
     for about, hits in groups.items():
         said.setdefault(_stem(hits) or about, []).extend(hits)

@@ -83,3 +83,26 @@ def test_what_is_said_is_one_safe_line(text: str) -> None:
     assert len(short(text)) <= 16 * LONGEST
     effect = Effect("delete", "operand", text, True, (0, 1))
     assert one_line(sentence([(None, effect)])) == sentence([(None, effect)])
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("rm {/etc/h<n> }", "Deletes /etc/h0, /etc/h1, /etc/h2 and 297 more"),
+        ("cp {/etc/h<n> }/etc/x", "Copies /etc/h0, /etc/h1, /etc/h2 and 297 more to /etc/x"),
+    ],
+)
+def test_of_many_effects_none_is_left_out_of_the_count(command: str, said: str) -> None:
+    first, unit, last = command.replace("}", "{").split("{")
+    text = first + "".join(unit.replace("<n>", str(n)) for n in range(300)) + last
+    (found,) = analyse(text, cwd="/srv/app").commands
+    assert sentence([(found, effect) for effect in found.effects]) == said
+    assert whole(found) == f"{said}."
+
+
+def test_what_is_like_nothing_before_it_is_told_all_the_same() -> None:
+    (removed,) = analyse("rm " + " ".join(f"/etc/h{n}" for n in range(150)), cwd="/srv/app").commands
+    (written,) = analyse("touch /etc/x", cwd="/srv/app").commands
+    found = [(each, effect) for each in (removed, written) for effect in each.effects]
+    assert sentence(found).startswith("Deletes /etc/h0, /etc/h1, /etc/h2 and 147 more, and ")
+    assert "/etc/x" in sentence(found)

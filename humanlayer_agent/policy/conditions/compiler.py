@@ -71,6 +71,7 @@ Clause = Callable[[SimpleCommand, Effect | None, Situation], int]
 Builder = Callable[["Compiler", Any, bool], Clause]
 Finder = Callable[[SimpleCommand, Effect | None], list[Effect]]
 Membership = Callable[[Effect, Sequence[str]], int]
+Holds = Callable[[PathSet, Effect, Situation], int]
 
 
 class Compiler:
@@ -143,25 +144,33 @@ class Compiler:
             found = _files(command, effect)
             return found if roles is None else [e for e in found if e.role in roles]
 
-        if paths.any is not None:
-            some = self.paths(paths.any)
-            clauses.append(
-                lambda c, e, s: _any_of((_some(some, x, s) for x in touched(c, e)), _unseen_in(some, c, e, s))
-            )
-        if paths.all is not None:
-            every = self.paths(paths.all)
-            clauses.append(lambda c, e, s: _all_of((_every(every, x, s) for x in touched(c, e)), _unseen(c, e)))
-        if paths.none is not None:
-            outside = self.paths(paths.none)
-            # Not "all of it inside": a path that is only partly outside is outside.
-            clauses.append(lambda c, e, s: _all_of((YES - _every(outside, x, s) for x in touched(c, e)), _unseen(c, e)))
-        if paths.contents_of is not None:
-            contents = self.paths(paths.contents_of)
-            clauses.append(
-                lambda c, e, s: _any_of(
-                    (_contents(contents, x, s) for x in touched(c, e)), _unseen_in(contents, c, e, s)
+        def any_touched(among: PathSet, holds: Holds) -> Clause:
+            def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+                if effect is not None:
+                    return holds(among, effect, situation) if touched(command, effect) else NO
+                unseen = _unseen_in(among, command, effect, situation)
+                return max([unseen, *(holds(among, each, situation) for each in touched(command, effect))])
+
+            return judge
+
+        def all_touched(among: PathSet, holds: Holds) -> Clause:
+            def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+                if effect is not None:
+                    return holds(among, effect, situation) if touched(command, effect) else NO
+                return _all_of(
+                    (holds(among, each, situation) for each in touched(command, effect)), _unseen(command, effect)
                 )
-            )
+
+            return judge
+
+        if paths.any is not None:
+            clauses.append(any_touched(self.paths(paths.any), _some))
+        if paths.all is not None:
+            clauses.append(all_touched(self.paths(paths.all), _every))
+        if paths.none is not None:
+            clauses.append(all_touched(self.paths(paths.none), _not_every))
+        if paths.contents_of is not None:
+            clauses.append(any_touched(self.paths(paths.contents_of), _contents))
         if paths.resolved is not None:
             wanted = paths.resolved
             clauses.append(lambda c, e, s: YES if all(x.resolved is wanted for x in touched(c, e)) else NO)
@@ -511,6 +520,13 @@ def _every(paths: PathSet, effect: Effect, situation: Situation) -> int:
     if containment.every(paths, situation.confinement):
         return YES
     return _possibly(value, paths, effect, situation)
+
+
+def _not_every(paths: PathSet, effect: Effect, situation: Situation) -> int:
+    """Tell how surely not everything that `effect` touches is in the set: a path that is only partly outside is
+    outside.
+    """
+    return YES - _every(paths, effect, situation)
 
 
 def _any_of(values: Iterable[int], unseen: int) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Profile
 from humanlayer_agent.policy.conditions import containment, private_programs, variable_uses
-from humanlayer_agent.policy.conditions.compiler import Situation
+from humanlayer_agent.policy.conditions.compiler import Situation, names_of
 from humanlayer_agent.policy.conditions.dataflow import Source, Tracing
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, Excuse, compiled
@@ -84,6 +84,8 @@ class Rules:
         self.unmatched = unmatched
         self.confine = confine
         self.keep = keep
+        self._named = frozenset[str]().union(*(rule.programs for rule in self.all if rule.programs is not None))
+        self._concerning: dict[tuple[str | None, tuple[str, ...] | None], tuple[CompiledRule, ...]] = {}
         git = (rule.confined for rule in self.concerning("git", "metadata") if rule.confined is not None)
         self.protection = containment.Protection(list(dict.fromkeys(git)) or ([confine] if confine is not None else []))
         """What no command of git's can change that runs confined."""
@@ -233,7 +235,13 @@ class Rules:
 
     def concerning(self, program: str | None, kind: str | None) -> tuple[CompiledRule, ...]:
         """The rules that can apply to a program (None: not known), or to effects of this kind that it has."""
-        return tuple([rule for rule in self.all if rule.concerns(program, kind)])
+        # No rule tells programs apart that none names, so that there are few sets of rules.
+        names = None if program is None else tuple([name for name in names_of(program) if name in self._named])
+        found = self._concerning.get((kind, names))
+        if found is None:
+            found = tuple([rule for rule in self.all if rule.concerns(program, kind)])
+            self._concerning[kind, names] = found
+        return found
 
     def _hits(
         self,

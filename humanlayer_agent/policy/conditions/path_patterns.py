@@ -71,7 +71,9 @@ class PathSet:
                     endings.append(name[1:])
                 case _:
                     others.append(pattern)
-        self._trees, self._endings, self._folders = tuple(trees), tuple(endings), tuple(folders)
+        self._trees, self._endings = tuple(trees), tuple(endings)
+        self._folders = tuple(folder for folder in folders if folder.count("/") > 2)
+        self._names = frozenset(folder[1:-1] for folder in folders if folder.count("/") == 2)
         self._exact, self._others = frozenset(exact), tuple(others)
         anchors = [p.anchor for p in self.patterns if p.anchor != "/"]
         self._ways = frozenset([way for anchor in anchors for way in _ways_to(anchor)])
@@ -85,9 +87,15 @@ class PathSet:
             return True
         components = [part for part in path.split("/") if part]
         plain = f"/{'/'.join(components)}"
-        if plain.endswith(self._endings) or any(folder in f"{plain}/" for folder in self._folders):
+        if plain.endswith(self._endings) or not self._names.isdisjoint(components):
             return True
-        return any(path.startswith(p.anchor) and components_match(p.components, components) for p in self._others)
+        for folder in self._folders:
+            if folder in f"{plain}/":
+                return True
+        for pattern in self._others:
+            if path.startswith(pattern.anchor) and components_match(pattern.components, components):
+                return True
+        return False
 
     def some(self, effect: Effect, links: Links) -> int:
         """Tell how surely anything that `effect` touches is in the set."""
@@ -112,8 +120,9 @@ class PathSet:
         if not _certain(effect):
             return MAYBE
         names = links.names(operand)
-        if any(self.has(name) for name in names):
-            return YES
+        for name in names:
+            if self.has(name):
+                return YES
         return MAYBE if effect.recursive and any(self._leads_into(name) for name in names) else NO
 
     def every(self, effect: Effect, links: Links) -> int:

@@ -188,3 +188,20 @@ def test_patterns_in_another_case() -> None:
         NO,
         MAYBE,
     )
+
+
+PARTS = st.lists(st.text("abx*?[].\\", max_size=3), min_size=1, max_size=4).map("/".join)
+
+
+@given(
+    st.lists(st.sampled_from(["/a/b/**", "**/.x/**", "/a/*/b", "**/x.*", "/a/b", "/a/b*/**", "/b/?/**"]), min_size=1),
+    PARTS,
+    st.booleans(),
+)
+def test_a_pattern_may_match_what_overlaps_one_of_the_set(patterns: list[str], parts: str, recursive: bool) -> None:
+    wild = f"/{parts}"
+    effect = Effect("delete", "operand", "/", True, (0, 1), recursive=recursive, pattern=wild)
+    found = PathSet(patterns, {}).some(effect, Links())
+    any_depth = [pattern for pattern in patterns if pattern.startswith("**/")]
+    expected = any(overlap(wild, pattern, recursive and pattern not in any_depth) for pattern in patterns)
+    assert (found != NO) == expected

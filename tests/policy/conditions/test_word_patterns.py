@@ -74,3 +74,9 @@ def test_a_word_of_unknown_value_may_be_any_words(pattern: list[str], argv: list
     known = [w for word in argv for w in (value if word == "$X" else [word])]
     if answer != MAYBE:
         assert argv_matches(items, known) == answer
+
+
+@given(st.lists(st.text("ab*?", min_size=1, max_size=5), max_size=4), st.text("ab", max_size=6))
+def test_a_set_has_what_one_of_its_globs_matches(globs: list[str], word: str) -> None:
+    found = TextSet([Text(glob=glob) for glob in globs]).has(word)
+    assert found == (YES if any(glob_matches(glob, word) for glob in globs) else NO)

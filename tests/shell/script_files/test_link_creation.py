@@ -5,10 +5,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from humanlayer_agent.shell import view
 from humanlayer_agent.shell.analysis import analyse
 from humanlayer_agent.shell.disk_reader import DiskReader
+from humanlayer_agent.shell.script_files.link_creation import _Made
 from humanlayer_agent.shell.view import View
 
 
@@ -428,3 +431,20 @@ def test_a_link_that_git_brings_leads_elsewhere(command: str, versions: Path) ->
 )
 def test_what_git_brings_without_a_link_is_certain(command: str, versions: Path) -> None:
     assert all_certain(command, versions)
+
+
+PATHS = st.lists(st.sampled_from(["a", "ab", "b"]), max_size=4).map(lambda parts: "/" + "/".join(parts))
+
+
+@given(st.lists(st.tuples(PATHS, st.booleans())), PATHS, st.booleans())
+def test_what_leads_through_links_is_looked_up_as_one_by_one(
+    found: list[tuple[str, bool]], path: str, moves_into: bool
+) -> None:
+    made = _Made()
+    made.add(found)
+    through = any(path != place and path.startswith(place.rstrip("/") + "/") for place, _ in found)
+    at = any(path == place and not (into and moves_into) for place, into in found)
+    assert made.lead(path, moves_into=moves_into) == (
+        through or at or (path == "/" and any(p == "/" for p, _ in found))
+    )
+    assert made.lie_below(path) == any(place.startswith(path.rstrip("/") + "/") for place, _ in found)

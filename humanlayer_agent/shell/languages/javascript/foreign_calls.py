@@ -18,6 +18,7 @@ from humanlayer_agent.shell.languages.javascript.possible_values import (
     Prefix,
     Record,
     Value,
+    in_order,
 )
 from humanlayer_agent.shell.languages.python.names import COMMAND_WORDS, FILE_WORDS, ROOTS
 
@@ -45,16 +46,16 @@ def judge(evaluator: Evaluator, values: list[Value], label: str, whither: str) -
     """Note what code that is not read here may do with `values`."""
     words = {word.lower() for word in _WORDS.findall(label)}
     runs, files = bool(words & COMMAND_WORDS), bool(words & FILE_WORDS)
-    ahead = [atom for value in values for atom in value]
+    ahead = [atom for value in values for atom in in_order(value)]
     seen = set(ahead)
     evaluator.hand_over(frozenset(ahead), whither)
     while ahead:
         atom = ahead.pop()
-        held: set[Atom] = set()
+        held: list[Atom] = []
         if isinstance(atom, Array):
-            held.update(atom.items.value)
+            held = in_order(atom.items.value)
         elif isinstance(atom, Record):
-            held.update(a for cell in atom.fields.values() for a in cell.value)
+            held = [a for cell in atom.fields.values() for a in in_order(cell.value)]
         elif isinstance(atom, str | Prefix | Below | Here):
             _text(evaluator, atom, whither, runs=runs)
         elif atom in (Mark.TEXT, Mark.DATA) and (runs or files):
@@ -63,7 +64,7 @@ def judge(evaluator: Evaluator, values: list[Value], label: str, whither: str) -
             evaluator.act("environment", frozenset({"environment"}), "process.env", role="read")
         elif runs and isinstance(atom, Function | Foreign):
             evaluator.doubt(f"{whither} gets something to run")
-        new = [each for each in held if each not in seen]
+        new = [each for each in dict.fromkeys(held) if each not in seen]
         seen.update(new)
         ahead += new
 

@@ -223,4 +223,18 @@ def operands(value: Value, *, moved: bool = False) -> list[Text]:
             out.append(Text(prefix=atom.text))
         elif not isinstance(atom, str | Number | Here | Function) or (moved and isinstance(atom, Here)):
             out.append(Text())
-    return list(dict.fromkeys(out)) or [Text()]
+    return [*out[: bool(choices)], *sorted(set(out[bool(choices) :]), key=_order)] or [Text()]
+
+
+def _order(text: Text) -> tuple[str, str]:
+    return text.below or "", text.prefix
+
+
+def in_order(values: Iterable[Atom]) -> list[Atom]:
+    """The atoms of a value, texts in an order that is the same in each process."""
+    return sorted(values, key=lambda atom: (type(atom).__name__, str(atom) if isinstance(atom, str) else _name(atom)))
+
+
+def _name(atom: Atom) -> str:
+    found = (getattr(atom, name, None) for name in ("text", "directory", "path", "name"))
+    return next((each for each in found if isinstance(each, str)), "")

@@ -306,7 +306,12 @@ def operands(value: Value) -> list[Text]:
             out.append(Text(below="."))
         elif not isinstance(place, str | Place | Const):
             out.append(UNKNOWN)
-    return list(dict.fromkeys(out)) or [UNKNOWN]
+    first = 1 if out and out[0].choices else 0
+    return [*out[:first], *sorted(set(out[first:]), key=_order)] or [UNKNOWN]
+
+
+def _order(text: Text) -> tuple[str, str]:
+    return text.below or "", text.prefix
 
 
 def _choices(value: Value) -> Iterator[str]:
