@@ -209,7 +209,7 @@ def met_figures(found: Sequence[Met]) -> dict[str, float]:
     told["max_us"] = round(max(ours) * 1e6, 1)
     told["ratio"] = round(sum(theirs) / sum(ours), 2)
     told["p99_to_bashlex_p50"] = round(told["p99_us"] / (statistics.median(theirs) * 1e6), 2)
-    if any(each.text for each in found):
+    if all(each.text for each in found):
         told["times_ast"] = round(sum(ours) / sum(each.ast for each in found), 1)
     return told
 
