@@ -50,6 +50,7 @@ class Row:
     operand: frozenset[str] | None = None
     origin: frozenset[str] | None = None
     unread: bool | None = None
+    resolved: bool | None = None
     flag: frozenset[str] | None = None
     option: frozenset[str] | None = None
     beside: tuple[str, str] | None = None
@@ -68,6 +69,7 @@ class Row:
             or (self.operand is not None and effect.operand not in self.operand)
             or (self.origin is not None and effect.origin not in self.origin)
             or (self.unread is not None and effect.unread is not self.unread)
+            or (self.resolved is not None and effect.resolved is not self.resolved)
         ):
             return False
         if command is None:
