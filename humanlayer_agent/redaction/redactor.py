@@ -24,6 +24,7 @@ ERASED = "⟦erased⟧"
 
 _REMEMBERED = 500  # values that were secrets in a command, and are looked for in later texts of this process
 _CACHED = 256
+_LONG = 64  # characters; a shorter secret names no others
 _SHORTEST = 6  # characters; a shorter secret is erased where it stands, and not looked for elsewhere
 _LONGEST = 1 << 18  # characters of a text that is searched; a longer one is replaced as a whole
 
@@ -202,8 +203,9 @@ class Redactor:
     # Values that were secrets before
 
     def _remember(self, value: str) -> None:
-        """Look for `value` in texts from now on: all of it, and each line of a key."""
+        """Look for `value` in texts from now on: all of it, each line of a key, and each secret that it names."""
         lines = [value[start:end] for start, end in key_lines(value)]
+        lines += _named(value)
         for part in lines if "\n" in value else [value, *lines]:
             if part in self._known:
                 self._known.move_to_end(part)
@@ -223,6 +225,16 @@ class Redactor:
         assert self._key is not None
         said = f"{purpose}\0".encode() + text.encode("utf-8", "surrogatepass")
         return hmac.digest(self._key, said, "sha256").hex()
+
+
+def _named(value: str) -> list[str]:
+    """Return the secrets that a longer one names: the numbers of a key that is written as JSON."""
+    if len(value) < _LONG or not any(sign in value for sign in ":="):
+        return []
+    try:
+        return [value[start:end] for start, end, _ in in_text(value)]
+    except Exception:  # all of it is looked for
+        return []
 
 
 def _places(value: str, text: str) -> Iterator[int]:

@@ -224,3 +224,47 @@ def test_none_is_in_a_real_message_of_slack(show: "object", world: World) -> Non
     _, surface = show(text)  # type: ignore[operator]
     assert "cat > key3" in surface.text()
     assert shown_of(fresh, [surface.text(), json.dumps(list(map(str, surface.slack.world.files.values())))]) == []
+
+
+PUBLIC = (
+    "3rz3RQiso8Hpg6iFUj2V6isfCLWlVw-mkJKAVB1g-RtuigZ6gWaosA8oVwwuioPy-vMw8BKfDxI-uEzoWDH4g2E_gmH2e1Wd"
+    "QbLgoK2Y7V9vgwiBrSM8VAUM2ATFsBC4ZlNfygFM05gFD-y5rg-p4TaHZsh5Z3-Ghg7c-oEMlJ9OmWT810rnp7wC5ZjyhhLt"
+    "ieTbzeKT_eKf5m0kypMMlWgk0OUZgFeFwFRZvgU_P-g5hi7wOUXqWfkGbA_JeIkJ"
+)
+
+HIDDEN_AS_ONE = {
+    "d": (
+        "jBfGXoEqNIVOXiSsViGuHO6qQkwdhjitxtieJkmkKIn8aIvSmXj8OGAQO0_KJgz_0p8K9LSBnnUXRcv5hx9G8ztDOrpq0P_0"
+        "PNJJPkZxnTsdZAkBpug2lZHnlibKQAcDByL6SXS8e1gRWkNNqfkMz_aYaHpHeLpkFXL-aK2qcx-4qAGxWslTYfSSmRi6ityg"
+        "qRxW7uJOg9taITbI6JmGm_EvwM8L06sGrlIB6iPtu_shYB4_pESoMYCFEdrVGYZR"
+    ),
+    "p": (
+        "_7JcmGJQRzu9k0t2YsrzancmXzz0xICy1zNuOmWtlwod8lpkNJzyFhOENfJXnz4IwRpddsC0lD2Z_XJj4vMKIbSKeb2HDr6L"
+        "ApxXiqoNmFgcDWlHXgs_ImKAkYHn5w8v"
+    ),
+    "q": (
+        "3wCYyqGCJlRmYE49hc4Mb9H7zYWBr8cTYTSxIZAV7KbUVxWRbZ_ika7s82Zj1C4hVs7qSPbpYsbL2Z8MIZEopnsDlb1kXoab"
+        "PSfShv0kSjmbFEMwdHRmRC241xoMRR1H"
+    ),
+    "dp": (
+        "-U1UDpc8oldS_PwEj0pFjrZhSVZLaBP7SuswO-vLFoqcrCEJtmqXdoLM0zRXzkFTk8M7AX_eEPMG4x_W1_4TEM3QfeYWen-5"
+        "VXBNwjsPSkwN_d154e2hPss_g59fFd-t"
+    ),
+    "dq": (
+        "WMv0Czukh360BUUiWlVhvmTuzzeKHGQ440wH_EVTdZg4lTSRZAV2QmxVDdaHicWUoOxjfgpThHGEWnNqcTNL7H6vPsDbZohS"
+        "6FcjDX1fJe8qQTc_5B81WZCbOYu1tw-h"
+    ),
+    "qi": (
+        "bq9kP3Hr0el9dHkozloMvt23-Me4DmwQ71mzdiWYMqN2CS0b56r6VeGdulBXwJk89XSZdhzSnJ3XCENnZMtn08rtuJWbUKKv"
+        "V-z14AXayvkbMB7q1GK1HfqarPA2Dwq2"
+    ),
+}
+"""The numbers of a key that was made for this test. On one line of JSON its command hides it as one long word."""
+
+
+def test_the_numbers_of_a_key_that_was_hidden_as_one_word_are_known() -> None:
+    text = json.dumps({"kty": "RSA", "n": PUBLIC, "e": "AQAB"} | HIDDEN_AS_ONE, indent=2) + "\n"
+    fresh, command = FreshKey(text, tuple(HIDDEN_AS_ONE.values())), NOTATIONS["one line"](text)
+    redactor = Redactor(KEY)
+    assert redactor.command(command).text.startswith("echo ⟦hmac:")
+    assert not shown(fresh, redactor.text(f"{' or '.join(fresh.secret)} was written with {command}").text)
