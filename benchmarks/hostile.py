@@ -17,6 +17,7 @@ import sys
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -52,7 +53,7 @@ def timed(construct: Construct, size: int, policy: str) -> tuple[float, str]:
         process.join()
 
 
-def measure(construct: Construct, longest: int, policy: str) -> dict[str, object]:
+def measure(construct: Construct, longest: int, policy: str) -> dict[str, Any]:
     """All figures of one construct."""
     taken, verdict, size = [], "", SHORTEST
     while size <= longest:
@@ -77,7 +78,7 @@ def main() -> None:
             found.append(measure(construct, options.size, options.policy))
             if os.isatty(2):
                 print(f"\r{len(found)} of {len(constructs())}", end="", file=sys.stderr)
-    found.sort(key=lambda row: -max(row["ms"]))  # type: ignore[arg-type,call-overload]
+    found.sort(key=lambda row: -max(row["ms"]))
     print(
         f"\n{'the slowest, ms of processor time':40}{'growth':>8}  {'at 1,000, 2,000, ... characters'}", file=sys.stderr
     )

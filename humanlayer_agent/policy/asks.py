@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from humanlayer_agent.policy.conditions.compiler import Situation
-from humanlayer_agent.policy.conditions.evaluation import Hit
+from humanlayer_agent.policy.conditions.evaluation import Hit, severest
 from humanlayer_agent.policy.conditions.link_targets import Links, led_to
-from humanlayer_agent.policy.decision import COMMAND, SEVERITIES, Ask, Limits, Verdict
+from humanlayer_agent.policy.decision import COMMAND, Ask, Limits, Verdict
 from humanlayer_agent.policy.needs_line import ROLE, asked_for
 from humanlayer_agent.shell import Effect, Program, SimpleCommand
 
@@ -23,7 +23,6 @@ ANY = "*"
 NEVER = Limits(scopes=())
 MAX_ASKS = 200
 """An action of which more has to be approved is approved as it stands, and never remembered."""
-_MEDIUM = SEVERITIES.index("medium")
 _FETCHES: Mapping[str, frozenset[str] | None] = {
     "curl": None,
     "wget": None,
@@ -70,8 +69,7 @@ def asks(program: Program, hits: Sequence[Hit], situation: Situation) -> tuple[A
     """
     asking = [hit for hit in hits if hit.verdict is Verdict.ASK]
     if len(asking) > MAX_ASKS:
-        worst = max(hit.rule.severity if hit.rule is not None else _MEDIUM for hit in asking)
-        return (Ask("", "", "many", severity=SEVERITIES[worst], limits=NEVER),)
+        return (Ask("", "", "many", severity=severest(asking), limits=NEVER),)
     found = [_ask(hit, situation.links) for hit in asking]
     found += _let_loose(program, hits, situation)
     if program.status != "ok":

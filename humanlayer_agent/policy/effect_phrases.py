@@ -15,8 +15,8 @@ from typing import Any
 from humanlayer_agent.safe_text import one_line
 from humanlayer_agent.shell import Effect, SimpleCommand
 
-MAX_WORK = 20_000
-"""Most effects that are looked at for those that are told of with others."""
+MAX_COMPARED = 20_000
+"""Most effects that are looked at, beyond `MAX_TOLD`, to tell of them with others."""
 NAMED = 3
 """Operands that a sentence names; it counts the others."""
 MAX_TOLD = 100
@@ -105,7 +105,7 @@ def sentence(found: Sequence[Found]) -> str:
         key = kin(command, effect)
         if n >= MAX_TOLD and key not in alike:
             work += len(command.effects) if command is not None else 1
-        if n < MAX_TOLD or (key not in alike and work < MAX_WORK):
+        if n < MAX_TOLD or (key not in alike and work < MAX_COMPARED):
             if any(id(other) in there for _, other in told_by(command, effect)):
                 alike.setdefault(key, [])
                 continue

@@ -13,7 +13,7 @@ from humanlayer_agent.policy.asks import asks
 from humanlayer_agent.policy.conditions import containment
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.dataflow import Source
-from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Hit, Judged, strictest
+from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Hit, Judged, severest, strictest
 from humanlayer_agent.policy.decision import (
     SEVERITIES,
     EffectVerdict,
@@ -24,8 +24,8 @@ from humanlayer_agent.policy.decision import (
     Verdict,
 )
 from humanlayer_agent.policy.effect_phrases import (
+    MAX_COMPARED,
     MAX_TOLD,
-    MAX_WORK,
     kin,
     names,
     operand,
@@ -48,8 +48,7 @@ _PLACE = re.compile(r"\{\{ does \}\}, ((?:outside|where) [^{}]*)\.")
 _SHOWN = 200
 _CHANGES = frozenset({"execute", "write", "append", "delete", "move", "metadata"})
 _NAMED = 5
-_MEDIUM = SEVERITIES.index("medium")
-_TOO_MANY = f"As the {MAX_TOLD} effects before it: they are too many to be told."
+_TOO_MANY = f"One of more than {MAX_TOLD} effects of this command, too many to be told one by one."
 _OTHER_TMP = "{paths}: confined commands see another file there than what is approved, which runs unconfined"
 
 
@@ -238,9 +237,8 @@ def _told(ordered: Sequence[Hit]) -> tuple[Finding, ...]:
     found = _each_once(_findings(groups))
     if not others:
         return found
-    most = max(hit.rule.severity if hit.rule is not None else _MEDIUM for hit in others)
-    text = f"Has {len(others)} more effects that rules speak about, or none allows: they are too many to be told."
-    return (*found, Finding(text, others[0].verdict, rule_ids(others), SEVERITIES[most], certain=False))
+    text = f"Does {len(others)} more things that are not allowed by themselves, too many to be told one by one."
+    return (*found, Finding(text, others[0].verdict, rule_ids(others), severest(others), certain=False))
 
 
 def _kin(hit: Hit) -> object:
@@ -304,7 +302,7 @@ def _groups(ordered: Sequence[Hit]) -> tuple[dict[tuple[object, ...], list[Hit]]
     others, work = [], 0
     for hit in ordered[MAX_TOLD:]:
         key = _kin(hit)
-        if key not in alike and work < MAX_WORK:
+        if key not in alike and work < MAX_COMPARED:
             work += len(hit.command.effects) + 1
             alike[key] = groups.get(_about(hit))
         if (told := alike.get(key)) is not None:

@@ -18,7 +18,7 @@ from humanlayer_agent.policy.conditions.compiler import Situation, names_of
 from humanlayer_agent.policy.conditions.dataflow import Source, Tracing
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, Excuse, compiled
-from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.policy.decision import SEVERITIES, Verdict
 from humanlayer_agent.shell import Effect, Program, SimpleCommand
 
 __all__ = ["VERDICTS", "CompiledRule", "Hit", "Judged", "Rules", "compiled", "strictest"]
@@ -277,6 +277,12 @@ def _allowed(judged: Sequence[Judged]) -> bool:
 def strictest(hits: Sequence[Hit]) -> Verdict:
     """Return the strictest verdict of `hits`; an allow where there are none."""
     return max([hit.verdict for hit in hits], default=Verdict.ALLOW)
+
+
+def severest(hits: Sequence[Hit]) -> str:
+    """Return the highest severity of `hits`, of which there is one; that no rule allows something is "medium"."""
+    medium = SEVERITIES.index("medium")
+    return SEVERITIES[max(hit.rule.severity if hit.rule is not None else medium for hit in hits)]
 
 
 def _runs_itself(effect: Effect) -> bool:

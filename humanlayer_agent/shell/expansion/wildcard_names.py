@@ -161,9 +161,10 @@ def made_beside(parts: Sequence[Node]) -> list[tuple[str, ...] | None]:
     """
     found: list[tuple[str, ...] | None] = [()]
     for part in reversed(parts[1:]):
-        later, made = found[-1], None if found[-1] is None else _made(part)
-        known = later is not None and made is not None and len(later) + len(made) <= MAX_MADE
-        found.append((*made, *later) if known and made is not None and later is not None else None)
+        later = found[-1]
+        made = None if later is None else _made(part)
+        both = None if later is None or made is None else (*made, *later)
+        found.append(both if both is not None and len(both) <= MAX_MADE else None)
     return found[::-1]
 
 

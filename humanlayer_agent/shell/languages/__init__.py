@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from humanlayer_agent.shell.languages.behaviour import Behaviour, Found, Text
+from humanlayer_agent.shell.languages.behaviour import MOST_STEPS, Behaviour, Found, Text
 
 __all__ = ["Behaviour", "Found", "Text", "language_of", "read"]
 
@@ -137,7 +137,7 @@ def read(
     argv: Sequence[Text] | None = None,
     path: str | None = None,
     files: Callable[[str], Found] | None = None,
-    steps: int = 1_000_000,
+    steps: int = MOST_STEPS,
 ) -> Behaviour | None:
     """What `text` does when it is run; None where nobody here reads this language.
 

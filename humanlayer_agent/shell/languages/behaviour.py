@@ -5,6 +5,9 @@ The readers of languages give a Behaviour; `perform` turns it into the effects a
 
 from dataclasses import dataclass, field
 
+MOST_STEPS = 1_000_000
+"""More than any reader takes by itself to follow a program."""
+
 
 @dataclass(frozen=True, slots=True)
 class Text:

@@ -50,7 +50,10 @@ def test_no_rule_allows_what_was_not_seen(director_of: Callable[..., Director], 
 def test_of_several_commands_that_nothing_allows_the_first_is_named(judge: Judge) -> None:
     rules = "  - {id: x, decision: deny, when: {program: reboot}}\n"
     assert judge(rules, "echo hi; frobnicate").reason == "Runs `echo hi`: no rule allows it."
-    assert judge(rules, "frobnicate; echo hi").reason == "Runs frobnicate, which is not known here: no rule allows it."
+    assert (
+        judge(rules, "frobnicate; echo hi").reason
+        == "Runs frobnicate, of which nothing is known here: no rule allows it."
+    )
 
 
 def test_a_situation_that_is_used_again_knows_nothing_of_the_program_before(

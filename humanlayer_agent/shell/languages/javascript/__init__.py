@@ -11,7 +11,7 @@ what functions give; put anywhere else, it is a doubt.
 
 from collections.abc import Sequence
 
-from humanlayer_agent.shell.languages.behaviour import Behaviour, Text
+from humanlayer_agent.shell.languages.behaviour import MOST_STEPS, Behaviour, Text
 
 __all__ = ["read"]
 
@@ -22,7 +22,7 @@ def read(
     argv: Sequence[Text] | None = None,
     path: str | None = None,
     typed: bool = False,
-    steps: int = 1_000_000,
+    steps: int = MOST_STEPS,
 ) -> Behaviour:
     """What `text` does when node runs it. Never raises.
 

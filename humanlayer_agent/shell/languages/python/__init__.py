@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.languages.behaviour import Behaviour, Text
+from humanlayer_agent.shell.languages.behaviour import MOST_STEPS, Behaviour, Text
 from humanlayer_agent.shell.languages.python.parsing import odd_coding, parse
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ __all__ = ["read"]
 
 
 def read(
-    source: str, *, argv: Sequence[Text] | None = None, path: str | None = None, steps: int = 1_000_000
+    source: str, *, argv: Sequence[Text] | None = None, path: str | None = None, steps: int = MOST_STEPS
 ) -> Behaviour:
     """What `source` does when it is run. Never raises.
 

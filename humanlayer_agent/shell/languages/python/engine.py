@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from humanlayer_agent.shell.languages.behaviour import Act, Behaviour, Text
+from humanlayer_agent.shell.languages.behaviour import MOST_STEPS, Act, Behaviour, Text
 from humanlayer_agent.shell.languages.python import acts
 from humanlayer_agent.shell.languages.python.objects import Cell, Class, Closure, Container, File, Scope, Unit
 from humanlayer_agent.shell.languages.python.values import (
@@ -59,7 +59,7 @@ class Engine:
         argv: Sequence[Text] | None,
         path: str | None,
         give_up: Callable[["Engine", Value], None],
-        steps: int = 1_000_000,
+        steps: int = MOST_STEPS,
     ) -> None:
         self.source = source
         self.placed = False
