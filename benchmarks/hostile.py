@@ -16,10 +16,7 @@ import os
 import sys
 import time
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from humanlayer_agent.policy.director import Director
 from tests.support.growing_texts import FOLDER, Construct, constructs
