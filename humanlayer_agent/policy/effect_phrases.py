@@ -27,7 +27,7 @@ _KEPT = 20
 """Characters kept at either end of one long word: too few to tell a secret by."""
 _CLAUSES = 2
 _MANY = 20
-"""Where there are more operands, they are counted by what they are, and not by how they are shown."""
+"""So many operands are told apart by how they are shown; more of them by what they are, which takes less."""
 _WORD = re.compile(r"(?<!\S)/\S*\s?|\S*\s|\S+")
 _FOLDER = re.compile(r"[^/]*/|[^/]+")
 _ODD = re.compile(r'[\s"`]')
@@ -103,19 +103,20 @@ def sentence(found: Sequence[Found]) -> str:
     more, work = 0, 0
     for n, (command, effect) in enumerate(found):
         key = kin(command, effect)
-        if n >= MAX_TOLD and key not in alike:
-            work += len(command.effects) if command is not None else 1
-        if n < MAX_TOLD or (key not in alike and work < MAX_COMPARED):
-            if any(id(other) in there for _, other in told_by(command, effect)):
-                alike.setdefault(key, [])
+        if n >= MAX_TOLD:
+            if key in alike:
+                alike[key].append((command, effect))
                 continue
-            clause = clauses.setdefault(_filled(_row(command, effect), command), [])
-            clause.append((command, effect))
-            alike.setdefault(key, clause)
-        elif key in alike:
-            alike[key].append((command, effect))
-        else:
-            more += 1
+            work += len(command.effects) if command is not None else 1
+            if work > MAX_COMPARED:
+                more += 1
+                continue
+        if any(id(other) in there for _, other in told_by(command, effect)):
+            alike.setdefault(key, [])
+            continue
+        clause = clauses.setdefault(_filled(_row(command, effect), command), [])
+        clause.append((command, effect))
+        alike.setdefault(key, clause)
     said = list(dict.fromkeys(say.replace("{}", _named(pairs)) for say, pairs in clauses.items()))
     text = ", and ".join(said[:_CLAUSES])
     if len(said) > _CLAUSES:

@@ -23,7 +23,6 @@ __all__ = ["MAX_PATTERN", "Links", "PathSet", "Pattern", "fill"]
 
 MAX_PATTERN = 1_000
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
-_PLAIN = re.compile(r"[^*?\[\\]*")
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 
 
@@ -191,10 +190,10 @@ class PathSet:
         A directory name that may turn up anywhere (`**/.git/**`) does not count for what lies below a match, or every
         `rm -rf *` would be doubtful; as for a plain `rm -rf build`.
         """
-        from humanlayer_agent.policy.conditions.pattern_overlap import overlap
+        from humanlayer_agent.policy.conditions.pattern_overlap import head, overlap
 
         deep = "**" in pattern.split("/")
-        fixed = _fixed(pattern)
+        fixed = "" if "/." in pattern or "//" in pattern else head(pattern)  # ".." could lead anywhere
         for p in self.patterns:
             anywhere = p.anchor == "/"
             if anywhere and deep and p.text.endswith("/**"):
@@ -234,12 +233,6 @@ def _folded(effect: Effect, links: Links) -> Iterator[Effect]:
 def _certain(effect: Effect) -> bool:
     """Tell whether it is certain which path the operand of `effect` is."""
     return effect.resolved or effect.unread
-
-
-def _fixed(pattern: str) -> str:
-    """The text before whatever may be a wildcard in a shell's pattern, where no part of it says "here" or "up"."""
-    found = _PLAIN.match(pattern)
-    return found[0] if found is not None and "/." not in pattern and "//" not in pattern else ""
 
 
 def _ways_to(anchor: str) -> Iterator[str]:

@@ -64,16 +64,16 @@ def _names(wild: str, pattern: str) -> bool:
     hidden = pattern.startswith(".")
     if wild[:1] in ("*", "?", "[") and not wild.startswith("**") and hidden:
         return False
-    head, other = _head(wild), _head(pattern)
-    if not (head.startswith(other) or other.startswith(head)):
+    ours, theirs = head(wild), head(pattern)
+    if not (ours.startswith(theirs) or theirs.startswith(ours)):
         return False
     if max(len(wild), len(pattern)) > _LONGEST_NAME:
         return _meet(_tokens(wild), _tokens(pattern), "\0*", _same)
     return _meet(_remembered(wild), _remembered(pattern), "\0*", _same)
 
 
-def _head(text: str) -> str:
-    """The characters before the first wildcard, or what may be one."""
+def head(text: str) -> str:
+    """Return the characters before the first wildcard, or what may be one."""
     found = _PLAIN.match(text)
     return found[0] if found is not None else ""
 
