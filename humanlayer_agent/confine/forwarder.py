@@ -723,8 +723,10 @@ def _pump(peer: socket.socket, other: socket.socket, first: bytes = b"", at_most
         if not ready:
             return
         for each, to in onward.items():
-            if waiting[each] and ready.get(each.fileno(), 0):
-                waiting[each] = waiting[each][each.send(waiting[each]) :]
+            # What comes from one that takes nothing itself is no sign that it takes more.
+            if waiting[each] and ready.get(each.fileno(), 0) & ~select.POLLIN:
+                with contextlib.suppress(BlockingIOError):
+                    waiting[each] = waiting[each][each.send(waiting[each]) :]
             if each in reading and not waiting[to] and ready.get(each.fileno(), 0) & ~select.POLLOUT:
                 waiting[to] = each.recv(_PIECE if each is other or at_most is None else min(_PIECE, at_most))
                 if each is peer and at_most is not None:

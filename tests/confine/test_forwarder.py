@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -520,6 +521,32 @@ print(said)
     )
     result = run(program, f"localhost:{ports['echo']}", given=ports["echo"])
     assert result.output == "200\nstill there\n", result.output
+
+
+def test_who_reads_nothing_may_go_on_sending() -> None:
+    """A program that sends all before it reads an answer: its connection does not end because it is full one way."""
+    client, near = socket.socketpair()
+    far, server = socket.socketpair()
+    answer = b"a" * 8_000_000  # more than all on the way to the client holds
+    work = [threading.Thread(target=forwarder._pump, args=(near, far), daemon=True)]
+    work += [threading.Thread(target=server.sendall, args=(answer,), daemon=True)]
+    for each in work:
+        each.start()
+    client.settimeout(60)
+    server.settimeout(60)
+    for n in range(2_000):
+        client.sendall(b"%04d" % n)
+        assert server.recv(4, socket.MSG_WAITALL) == b"%04d" % n
+    left = len(answer)
+    while left > 0:
+        piece = client.recv(1 << 20)
+        assert piece
+        left -= len(piece)
+    client.close()
+    server.close()
+    for each in work:
+        each.join(60)
+        assert not each.is_alive()
 
 
 def test_nothing_is_left_when_the_command_ends(run: Run, ports: dict[str, int]) -> None:
