@@ -211,9 +211,9 @@ def heat(
 
 def _scale(most: float) -> tuple[float, float]:
     """The step between lines of a grid, and its end: about four lines, at round numbers."""
-    if most <= 0:
-        return 1, 1
     rough = most / 4
+    if rough <= 0:  # also where `most` is the smallest number there is
+        return 1, 1
     power = 10 ** math.floor(math.log10(rough))
     step = next(n * power for n in (1, 2, 2.5, 5, 10) if n * power >= rough)
     step = max(step, 1.0) if most >= 4 else step

@@ -4,7 +4,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from humanlayer_agent.report.audit_charts import spans
@@ -23,7 +23,9 @@ def drawn(chart: Chart) -> ElementTree.Element:
 numbers = st.floats(0, 1e9, allow_nan=False) | st.integers(0, 10**9)
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.text(max_size=40), numbers, numbers), max_size=40))
+@example([("", 0.0, 5e-324)])
 def test_charts_are_xml_with_a_title_and_stay_in_their_frame(rows: Any) -> None:
     labels = [label for label, _, _ in rows]
     series = [Series("a", "allow", [n for _, n, _ in rows]), Series("b", "deny", [n for _, _, n in rows])]
