@@ -5,6 +5,7 @@ import itertools
 import os
 import shutil
 import signal
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -76,7 +77,8 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def new_stores(empty_store: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new store starts as a copy of an empty one: to lead each through all migrations takes as long as most tests do.
 
-    Where making a store is what is tested, the module has a fixture of this name that does nothing.
+    Nor is the disk waited for: what a test kills is a process, and never the machine. Where making or keeping a store is
+    what is tested, the module has a fixture of this name that does nothing.
     """
     from humanlayer_agent.store import connection
 
@@ -89,8 +91,14 @@ def new_stores(empty_store: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
                 os.link(copy.name, path)  # whole, or not at all: another thread may be at it as well
         return real(path, create)
 
-    real = connection._prepare
+    def opened(database: connection.Database) -> sqlite3.Connection:
+        made = really_opened(database)
+        made.execute("PRAGMA synchronous=OFF")
+        return made
+
+    real, really_opened = connection._prepare, connection.Database._open
     monkeypatch.setattr(connection, "_prepare", prepare)
+    monkeypatch.setattr(connection.Database, "_open", opened)
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,7 @@ def test_it_is_up_to_date(make_api: ModuleType) -> None:
     assert old == [], "run `python docs/make_api.py`"
 
 
+@pytest.mark.long
 def test_a_page_has_every_public_name(make_api: ModuleType) -> None:
     made = make_api.pages()
     for name in make_api.MODULES:

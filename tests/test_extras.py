@@ -87,6 +87,7 @@ def test_a_part_that_is_used_without_its_extra_says_so(
     assert code != 0 or words[:2] == ("channel", "ls")
 
 
+@pytest.mark.long
 def test_what_judges_and_logs_needs_none(without: dict[str, str]) -> None:
     assert hla(without, "check", "ls")[0] == 0
     code, said = hla(without, "exec", "--", "echo", "hello")

@@ -40,6 +40,7 @@ def run_example(project: Path, tmp_path: Path) -> Callable[..., "subprocess.Comp
     return run
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("typed", "ran"), [("Yes\n", True), ("No\n", False), ("", False), ("yes\n", False)])
 def test_wrap_agent(run_example: Any, project: Path, typed: str, ran: bool) -> None:
     done = run_example("wrap_agent.py", typed)
@@ -81,6 +82,7 @@ class SeedUser:
 ANSWERS = [("Yes", True), ("No", False), ("yes", False), (None, False), (True, False), (OSError("gone"), False)]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("answer", "runs"), ANSWERS)
 def test_the_seed_wraps_the_agent(
     project: Path, tools: Any, submit: str, templates: dict[str, Any], answer: Any, runs: bool

@@ -74,7 +74,7 @@ def test_it_is_done_once_in_a_run(gate: Gate, work: Path) -> None:
     assert (len(kept()), len(logged(gate))) == (1, 1)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("command", "is_kept"),
     [
@@ -105,6 +105,7 @@ def test_without_a_repository_all_is_kept(gate: Gate, place: Path) -> None:
     assert sorted(file.path for file in manifest.files) == ["notes", "unread"]
 
 
+@pytest.mark.long
 def test_commands_neither_read_nor_change_it(gate: Gate, work: Path, human: Human) -> None:
     gate.run("./unread -f nothing")
     for program in ("rm", "cat", "ls"):
@@ -162,6 +163,7 @@ def test_it_is_never_kept_where_commands_write(work: Path) -> None:
     assert not kept_folder().exists()
 
 
+@pytest.mark.long
 def test_commands_of_mini_have_it_done_for_each_run(work: Path, human: Human, monkeypatch: pytest.MonkeyPatch) -> None:
     enclosures.backend()
     pytest.importorskip("minisweagent")
@@ -186,6 +188,7 @@ def test_commands_of_mini_have_it_done_for_each_run(work: Path, human: Human, mo
     }
 
 
+@pytest.mark.long
 def test_commands_that_hla_exec_runs_of_one_run_have_it_done_once(
     work: Path, confined_by_default: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

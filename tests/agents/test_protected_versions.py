@@ -115,7 +115,7 @@ def differing(command: str, change: str) -> list[str]:
     return paths
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("command", "change"),
     [(command, change) for command in COMMANDS for change in CHANGES if (command, change) not in REFUSED],

@@ -202,6 +202,7 @@ def test_settings_are_those_of_build_gate(project: Path) -> None:
     assert (gate.agent, gate.director.name) == ("mine", "strict")  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 def test_the_public_name_is_imported_when_it_is_used() -> None:
     code = "import sys, humanlayer_agent as h; print('yaml' in sys.modules); h.Gate, h.require_approval"
     code += "; print([m for m in ('minisweagent', 'litellm', 'prompt_toolkit', 'cryptography') if m in sys.modules])"

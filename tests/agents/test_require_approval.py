@@ -194,6 +194,7 @@ def test_plain_data_is_shown_exactly(value: object) -> None:
     assert eval(text.removeprefix("f(x=").removesuffix(")")) == value
 
 
+@pytest.mark.long
 def test_the_example_denies_where_nobody_can_be_asked(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     project = tmp_path / "project"

@@ -84,6 +84,7 @@ def test_what_a_command_puts_where_temporary_files_last_is_there_for_the_next(ga
     assert not Path(f"/var/tmp/{name}").exists()
 
 
+@pytest.mark.long
 def test_git_works_and_its_hooks_are_held(gate: Gate, place: Path, human: Human) -> None:
     assert gate.run("git init -q .").returncode == 0
     assert (place / "project/.git/config").exists()
@@ -171,6 +172,7 @@ def test_the_settings_of_a_repository_run_nothing_that_writes_while_it_is_looked
     assert not list(place.rglob("ran"))
 
 
+@pytest.mark.long
 def test_git_notes_who_commits_and_nothing_that_runs(gate: Gate, place: Path, human: Human) -> None:
     project = place / "project"
     subprocess.run(["git", "init", "-q"], cwd=project, check=True)
@@ -203,6 +205,7 @@ def test_a_repository_inside_can_be_removed_with_its_folder(gate: Gate, place: P
     assert human.asked == []
 
 
+@pytest.mark.long
 def test_git_removes_a_further_worktree_with_what_is_protected_in_it(
     place: Path, human: Human, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -322,6 +325,7 @@ def test_files_without_which_a_tool_does_not_start_are_there(at_home: Gate, plac
     assert output == "click<9\n-----BEGIN CERTIFICATE-----\nauth\n-----END CERTIFICATE-----\npublic.pem\n"
 
 
+@pytest.mark.long
 def test_a_login_shell_finds_the_programs_that_others_find(at_home: Gate, place: Path) -> None:
     (place / "home/.profile").write_text("export TOKEN=abcdef\n")
     for shell in ("bash", "sh"):
@@ -349,6 +353,7 @@ def test_whom_a_server_refuses_for_a_secret_is_told_what_was_left_out(at_home: G
     assert at_home.run(scripted(place, "echo E401")).note == ""
 
 
+@pytest.mark.long
 def test_what_one_command_leaves_at_home_sets_up_nothing_for_what_a_human_approves(
     at_home: Gate, place: Path, human: Human
 ) -> None:
@@ -441,6 +446,7 @@ def test_what_was_refused_is_said(approving: Gate) -> None:
     assert "(network by forwarder: public web servers" in result.note
 
 
+@pytest.mark.long
 def test_an_allowed_host_is_reached_by_what_is_known_alone(
     gate: Gate, place: Path, human: Human, ports: dict[str, int]
 ) -> None:
@@ -747,6 +753,7 @@ def test_by_hand_nothing_runs_that_landlock_alone_would_hold(reduced: Gate, plac
         reduced.enclosures.enclosure(reduced.director.evaluate(Action("ls", cwd="/")).confinement)  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_commands_of_mini_are_held_by_landlock(reduced: Gate, place: Path, human: Human) -> None:
     pytest.importorskip("minisweagent")
     from minisweagent.environments.local import LocalEnvironment

@@ -243,6 +243,7 @@ def by_its_folder(own: Path, machines: Path) -> None:
     (own / "e").rename(own / "d")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("swap", [in_place, by_a_link, by_its_folder])
 def test_what_is_swapped_in_its_tmp_before_the_start_does_not_run(
     gate: Gate, place: Path, own: Path, machines: Path, swap: Callable[[Path, Path], None]

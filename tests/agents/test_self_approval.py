@@ -399,6 +399,7 @@ def nothing_came_of_it(found: dict[str, Any]) -> None:
     assert found["intact"]
 
 
+@pytest.mark.long
 def test_whatever_it_tries_it_gets_no_answer(scene: Scene, request: pytest.FixtureRequest) -> None:
     """By the command line, out of sight of who looks at its ancestors, and past the command line."""
     ordinary = request.node.callspec.params["scene"] == "ordinary"
@@ -438,6 +439,7 @@ def nothing_of_the_supervisor_is_to_be_had(results: dict[str, Any], *, holds: bo
         assert "traced -1" in results["trace"]["output"]
 
 
+@pytest.mark.long
 def test_who_gets_away_ends_the_run(scene: Scene, project: Path) -> None:
     found = scene(*({name: text} for name, text in ESCAPES.items()))
     nothing_came_of_it(found)
@@ -486,6 +488,7 @@ def test_a_flipped_row_is_no_approval(scene: Scene) -> None:
     assert not found["intact"]  # `hla audit verify` says which row
 
 
+@pytest.mark.long
 def test_who_can_read_the_key_can_not_sign(scene: Scene) -> None:
     """For root and for ordinary users: the key is a file of the user that commands run as, and it is locked."""
     attempts = {"sign": SIGN, "guess": GUESS, "replace": REPLACE}
@@ -505,6 +508,7 @@ def test_who_can_read_the_key_can_not_sign(scene: Scene) -> None:
 FORGED = {"in its name": CLAIM, "a signer of its own": ENLIST, "with the audit key": AUDIT}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "name", ["in its name", "a signer of its own", pytest.param("with the audit key", marks=pytest.mark.long)]
 )
@@ -569,6 +573,7 @@ ASKED = {
 """Programs whose text says only to a human what they do: they are shown to one, at the least."""
 
 
+@pytest.mark.sample(2)
 @pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("policy", ["default", "strict", "ci", "sandbox"])
 def test_no_shipped_policy_lets_it_run(policy: str, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,7 @@ def terminal(
         one.close()
 
 
+@pytest.mark.long
 def test_it_can_not_eat_what_the_human_types(terminal: Callable[[str], Terminal]) -> None:
     program = terminal(
         """
@@ -122,6 +123,7 @@ print("human typed", repr(input()), flush=True)
     assert program.until(r"human typed .*").group().strip() == "human typed 'my words'"
 
 
+@pytest.mark.long
 def test_it_can_not_type_into_the_prompt(terminal: Callable[[str], Terminal], project: Path) -> None:
     (project / "inject.py").write_text(INJECT)
     program = terminal(
@@ -151,6 +153,7 @@ print("agent got", agent(look), "end of it", flush=True)
     assert "sk-very-secret" not in seen
 
 
+@pytest.mark.long
 def test_ctrl_c_at_the_terminal_ends_the_command(terminal: Callable[[str], Terminal], project: Path) -> None:
     program = terminal(
         """

@@ -121,7 +121,7 @@ def plainly(project: Path, command: str) -> tuple[str, dict[str, bytes | str]]:
     return left(copy)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", CHANGES)
 def test_what_was_refused_leaves_everything_and_what_was_approved_what_git_leaves(
     gate: Gate, human: Human, scene: Path, command: str
@@ -140,7 +140,7 @@ def test_what_was_refused_leaves_everything_and_what_was_approved_what_git_leave
     assert left(scene) == expected
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", SAME)
 def test_nobody_is_asked_where_nothing_protected_differs(gate: Gate, human: Human, scene: Path, command: str) -> None:
     expected = plainly(scene, command)
@@ -179,6 +179,7 @@ def test_a_branch_that_changes_while_a_human_reads(gate: Gate, human: Human, sce
     assert left(scene)[1] == before
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("command", ["git reset -q --hard other", "git rebase -q other", "git checkout -qf other"])
 def test_what_discards_work_runs_confined_once_approved(gate: Gate, scene: Path, command: str) -> None:
     decision = gate.director.evaluate(Action(command, cwd=os.fspath(scene)))
@@ -243,6 +244,7 @@ def test_a_link_on_the_way_opens_nothing_behind_it(gate: Gate, human: Human, sce
     assert (scene / "elsewhere/.vscode/tasks.json").read_text() == "kept\n"
 
 
+@pytest.mark.long
 def test_links_in_the_trees(gate: Gate, human: Human, scene: Path) -> None:
     git(scene, "checkout", "-q", "-b", "links")
     git(scene, "rm", "-rq", ".vscode", "sub")
@@ -288,6 +290,7 @@ def test_a_branch_that_is_named_like_a_path(gate: Gate, human: Human, scene: Pat
     assert left(scene) == expected
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", [b".git", b".GIT", b".."])
 def test_trees_that_git_does_not_check_out(gate: Gate, human: Human, scene: Path, name: bytes) -> None:
     blob = git(scene, "rev-parse", "main:a.txt").strip()
@@ -315,6 +318,7 @@ UNKNOWN = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", UNKNOWN)
 def test_where_it_can_not_be_told_a_human_is_asked(gate: Gate, human: Human, scene: Path, command: str) -> None:
     git(scene, "replace", "main~1", "plain")  # some object stands for another: it is not followed
@@ -339,6 +343,7 @@ def test_a_branch_that_a_program_has_moved_nobody_knows(gate: Gate, human: Human
     assert "an earlier command may have moved plain" in " ".join(human.asked[0].split())
 
 
+@pytest.mark.long
 def test_a_mixture_that_nobody_foresaw_is_told(
     gate: Gate, human: Human, scene: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -272,6 +272,7 @@ def resigned(absence: Absence, signer: Signer, **fields: Any) -> Absence:
     return replace(changed, signature=signer.sign_text(statement(changed)))
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("made", "why"),
     [
@@ -423,6 +424,7 @@ def situations(draw: Any) -> tuple[Authority, str, tuple[Absence, ...]]:
     return Authority(PEOPLE, {"default": rule}).heeding(lambda _: counted), draw(st.sampled_from(NAMES)), counted
 
 
+@pytest.mark.long
 @given(situations())
 @settings(max_examples=300, deadline=None)
 def test_whoever_is_away_nobody_gains_and_enough_are_left(

@@ -57,6 +57,7 @@ def test_what_nobody_forged_runs(store: SQLiteStore, give: Give, use: Use) -> No
 # What is signed
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "change",
     [
@@ -245,6 +246,7 @@ def used_up(store: SQLiteStore, give: Give, use: Use) -> ApprovalRequest:
     return request
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "statements",
     [

@@ -148,6 +148,7 @@ def told(agents: list[Child]) -> list[Any]:
     return [json.loads(output) for output in outputs]
 
 
+@pytest.mark.long
 def test_one_use_is_left(race: Callable[..., Any]) -> None:
     store, grants, agents = race(RACE, 1)
     go(agents)
@@ -159,6 +160,7 @@ def test_one_use_is_left(race: Callable[..., Any]) -> None:
     assert found.intact, found
 
 
+@pytest.mark.long
 def test_one_use_is_left_and_some_are_killed(race: Callable[..., Any]) -> None:
     """kill -9 wherever they are: a use may be lost, and is never had twice."""
     store, grants, agents = race(RACE, 1)

@@ -281,6 +281,7 @@ UNCOVERED = {
 }
 
 
+@pytest.mark.sample(48)
 @pytest.mark.parametrize(
     ("before", "later"), [pytest.param(*pair, id=f"{kind}-{pair[1]}") for kind in UNCOVERED for pair in UNCOVERED[kind]]
 )

@@ -553,6 +553,7 @@ def quick() -> settings:
     )
 
 
+@pytest.mark.long
 def test_the_machine_notices_a_store_that_uses_permits_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that we know it can fail: a store that hands out a second execution."""
     consume = SQLiteStore.consume

@@ -68,6 +68,7 @@ def test_what_was_approved_once_is_not_asked_again(gate: Callable[..., Gate], pr
     assert len(asked(made)) == 1
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "command",
     [

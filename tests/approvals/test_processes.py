@@ -175,6 +175,7 @@ print(json.dumps([
 """
 
 
+@pytest.mark.long
 def test_six_processes_have_the_same_permits(
     spawn: Callable[..., Child], path: Path, act: Callable[..., Any], decide: Callable[..., Any]
 ) -> None:
@@ -231,6 +232,7 @@ print(json.dumps(written))
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["real", "broken"])
 def test_writers_in_four_processes_make_one_chain(spawn: Callable[..., Child], path: Path, kind: str) -> None:
     """And without the lock they don't: what the first case asserts is false in the second."""
@@ -244,6 +246,7 @@ def test_writers_in_four_processes_make_one_chain(spawn: Callable[..., Child], p
 UNCHECKED = "from humanlayer_agent.store import schema\nschema.check = schema.version_of\n"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["real", "broken"])
 def test_without_the_triggers_a_missing_lock_breaks_the_chain(
     spawn: Callable[..., Child], path: Path, kind: str, monkeypatch: pytest.MonkeyPatch

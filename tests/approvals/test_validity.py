@@ -115,6 +115,7 @@ MAY = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("command", MAY)
 def test_who_may_have_changed_a_script(project: Path, command: str) -> None:
     (project / "run.sh").write_text("nobody-knows-that --now\n")  # what it calls is the script's own affair
@@ -168,6 +169,7 @@ def test_an_override_that_ended_while_the_human_was_reading(make_gate: Make, tmp
     assert "No." in denial.reason
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", ["new.md", "-rf.md", "new.txt"])
 @pytest.mark.parametrize(("policy", "command"), [("default", "sort *.md"), ("strict", "rm *.md")])
 def test_a_name_that_came_after_wildcards_were_judged(

@@ -122,7 +122,7 @@ def test_the_votes_are_counted_by_the_rules_of_who_runs_it(store: SQLiteStore, a
 # Who may
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(14)
 @pytest.mark.parametrize(
     ("who", "said", "code"),
     [

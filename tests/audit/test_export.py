@@ -63,6 +63,7 @@ def test_an_export_is_intact(export: Callable[[int], bytes]) -> None:
     assert (found.count, found.kind) == (EVENTS, "intact")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3_600 if SOAK else 1_200)  # 140,000 logs to verify
 def test_every_bit(export: Callable[[int], bytes]) -> None:
     """The line that holds it is named. (A flip can make a line feed, or take one away: then that line, or the next.)"""
@@ -111,6 +112,7 @@ def test_a_line_inserted_everywhere(export: Callable[[int], bytes]) -> None:
         assert checked(b"".join([*lines[:place], forged, *lines[place:]])).bad_seq == place
 
 
+@pytest.mark.long
 def test_every_edit_rechained(export: Callable[[int], bytes]) -> None:
     """A whole chain that fits, with heads that are signed: only a head that was kept elsewhere shows it."""
     data = export(EVENTS)

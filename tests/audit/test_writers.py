@@ -75,6 +75,7 @@ def written(path: Path, lock: str, each: int) -> int:
     return sum(int(process.communicate()[0]) for process in processes)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1_200)
 def test_four_processes_make_one_intact_chain(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite3"
@@ -90,6 +91,7 @@ def test_four_processes_make_one_intact_chain(tmp_path: Path) -> None:
     assert heads >= PROCESSES * EACH // 1_000
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("lock", ["yes", "no"])
 def test_without_the_lock_events_are_lost(tmp_path: Path, lock: str) -> None:
     """What the test above asserts is false where the head is read before the lock is taken."""

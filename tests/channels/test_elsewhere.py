@@ -86,6 +86,7 @@ def message(board: Board) -> dict:
     return until(lambda: next((each for each in board.messages() if each["offers"]), None), "the message")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("kind", "word"), [("approve", "approved"), ("reject", "rejected")])
 def test_the_terminal_closes_itself_and_says_who_decided(
     board: Board, open_screen: Callable, tmp_path: Path, kind: str, word: str

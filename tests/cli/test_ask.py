@@ -38,6 +38,7 @@ def at_terminal(answer: str) -> tuple[int, str]:
     return child.exitstatus, shown
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("answer", "code", "said"),
     [("tell 2", 0, "\nnext"), ("tell neither", 0, "\nneither"), ("no ask bob", 1, "no answer: declined by")],
@@ -50,6 +51,7 @@ def test_it_prints_the_answer(
     assert (found, said in shown, "a script asks you something" in shown) == (code, True, True), shown
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("arguments", "environ", "code", "said"),
     [
@@ -70,6 +72,7 @@ def test_without_an_answer_it_says_why(
     assert (done.returncode, done.stdout, said in done.stderr) == (code, "", True), done.stderr
 
 
+@pytest.mark.long
 def test_the_attempt_of_a_supervised_command_is_in_the_log(tmp_path: Path) -> None:
     SQLiteStore(default_store_path()).close()
     subprocess.run([*RUN, "x"], env={**os.environ, SUPERVISED: "1"}, cwd=tmp_path, capture_output=True, check=False)
@@ -78,6 +81,7 @@ def test_the_attempt_of_a_supervised_command_is_in_the_log(tmp_path: Path) -> No
     opened.close()
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("policy", ["default", "strict", "ci", "guard", "sandbox"])
 @pytest.mark.parametrize(
     "command", ["hla ask x; make", "ls && hla ask x", "hla ask x | tee a", "X=1 hla ask x", "sudo hla ask x"]

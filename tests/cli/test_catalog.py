@@ -145,6 +145,7 @@ def test_only_a_human_has_one_drafted(hla: Catalog, own: Path, monkeypatch: pyte
     assert not own.exists()
 
 
+@pytest.mark.long
 def test_what_is_there_is_shown_with_its_place(hla: Catalog, own: Path) -> None:
     path = frob(own)
     shown = hla("show", "frob").output
@@ -190,6 +191,7 @@ def test_parse_and_why_not_know_of_it(own: Path, project: Path, capsys: pytest.C
     assert f"{own}/frob.yaml" in "".join(capsys.readouterr().out.split("\n"))
 
 
+@pytest.mark.long
 def test_a_project_s_is_shown_in_full_before_it_counts(project: Path, own_user: Path) -> None:
     folder = project / ".humanlayer" / "catalog"
     folder.mkdir(parents=True)

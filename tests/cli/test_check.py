@@ -76,6 +76,7 @@ def test_what_was_excused_is_told_in_one_line_each(tmp_path: Path, capsys: pytes
     assert [each["rule"] for each in json.loads(capsys.readouterr().out)["excused"]] == ["read-outside-project"]
 
 
+@pytest.mark.long
 def test_rows(tmp_path: Path) -> None:
     rows = [
         {"id": "a", "command": "ls"},
@@ -293,7 +294,7 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path / "work")
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "steps",
     [
@@ -329,6 +330,7 @@ def test_what_an_action_brought_in_is_read_when_it_is_run(project: Project, step
     assert said == ["allow"] * (len(steps) - 1) + ["ask"]
 
 
+@pytest.mark.long
 def test_what_a_run_brought_in_is_no_projects_own_in_a_later_one(project: Project) -> None:
     assert project.play("echo 'f()' > notes", "sort -o test.js notes", "git commit -qam x", "ls") == ["allow"] * 4
     for run in ("a", "b", None):
@@ -369,6 +371,7 @@ def test_ordinary_work_is_not_asked_about(project: Project, steps: tuple[str, ..
     assert project.play(*steps) == ["allow"] * len(steps)
 
 
+@pytest.mark.long
 def test_nothing_is_trusted_where_nothing_can_be_kept(project: Project) -> None:
     project.human("echo 'require(\"x\")' > test.js; git commit -qam 'what nobody can read'")
     assert project.check("npm test") == "allow"

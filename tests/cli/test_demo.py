@@ -168,6 +168,7 @@ def test_without_a_terminal(environment: dict[str, str], tmp_path: Path, home: P
     assert leftovers(tmp_path, home) == []
 
 
+@pytest.mark.long
 def test_what_nobody_can_read_runs_confined(environment: dict[str, str], tmp_path: Path, home: Path) -> None:
     enclosures.backend()
     del environment["HUMANLAYER_CONFINE"]
@@ -223,6 +224,7 @@ def test_approve_one_and_refuse_the_other_with_a_reason(screen: Screen, tmp_path
     assert leftovers(tmp_path, home) == []
 
 
+@pytest.mark.long
 def test_edit_what_it_would_delete(screen: Screen, tmp_path: Path, home: Path) -> None:
     screen.armed("n reject", "install.sh")
     screen.child.send("n")
@@ -281,6 +283,7 @@ def test_ctrl_c_ends_the_run(screen: Screen, tmp_path: Path, home: Path) -> None
     assert leftovers(tmp_path, home) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.long)]
 )

@@ -10,6 +10,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from humanlayer_agent.store.sqlite import SQLiteStore
 from tests.support import children
 
@@ -58,6 +60,7 @@ for line in json.load(sys.stdin):
 """
 
 
+@pytest.mark.long
 def test_each_mistake_is_answered_as_it_is_written_down(tmp_path: Path, own_user: Path, compiled: None) -> None:
     here = tmp_path / "here"
     here.mkdir()

@@ -39,6 +39,7 @@ def test_words_are_one_command(execute: Exec, project: Path) -> None:
     assert [path.name for path in project.iterdir()] == ["a b"]
 
 
+@pytest.mark.long
 def test_it_is_confined(execute: Exec, project: Path) -> None:
     assert execute("--", "bash", "-c", "echo x > $UNKNOWN/../x 2>/dev/null; ls /root").exit_code != 0
     shared = f"{project.name}-shared"
@@ -53,6 +54,7 @@ def test_what_is_not_allowed_does_not_run(execute: Exec, project: Path) -> None:
     assert "it did not run" in done.stderr
 
 
+@pytest.mark.long
 def test_by_hand_nothing_is_judged(execute: Exec, project: Path, caplog: pytest.LogCaptureFixture) -> None:
     (project / ".env").write_text("SECRET=1\n")
     done = execute("--confinement", "project", "--", "bash", "-c", "cat .env; echo x > made; rm -rf /srv/nothing/here")

@@ -376,6 +376,7 @@ def test_without_a_terminal_a_file_is_needed(place: Place, command: list[str], t
     assert "chmod 600" in refused(place.hla(*command, **SECRETS, **{PASSPHRASE_VARIABLE: str(wrong)}))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("typed", "serves", "said"),
     [

@@ -142,6 +142,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: None) -> str
     return gate.store.requests()[0].id
 
 
+@pytest.mark.long
 def test_json_and_json_lines_hold_the_same_documented_fields(here: str, capsys: pytest.CaptureFixture[str]) -> None:
     """All in one test, because the store and the policies that they read take longer than any of them."""
     for key, printed in declared().items():

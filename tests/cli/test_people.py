@@ -118,6 +118,7 @@ def test_what_is_not_meant_is_not_said(store: SQLiteStore, said: dict[str, str],
     assert standing(store) == []
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("to", "until", "why"),
     [
@@ -147,6 +148,7 @@ def test_a_file_does_not_stand_in_for_a_human(store: SQLiteStore, tmp_path: Path
     assert standing(store) == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", ["ls", "away --to bob --until 2026-12-24", "back", "back me"])
 def test_an_agents_command_does_nothing(store: SQLiteStore, command: str) -> None:
     done = subprocess.run(
@@ -161,6 +163,7 @@ def test_an_agents_command_does_nothing(store: SQLiteStore, command: str) -> Non
     assert [entry.event["command"] for entry in store.events(type="wall")] == [f"people {command.split()[0]}"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", ["away --to bob --until 2026-12-24", "back"])
 def test_without_a_terminal(store: SQLiteStore, command: str) -> None:
     done = subprocess.run(

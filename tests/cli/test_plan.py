@@ -70,6 +70,7 @@ def later(store: SQLiteStore, command: str, project: Path, *, agent: str = "code
         return gate.check(Action(command, cwd=str(project), project=str(project)))
 
 
+@pytest.mark.long
 def test_what_is_approved_holds_for_later_runs(project: Path, store: SQLiteStore) -> None:
     code, shown = at_terminal("read /srv/docs", "network example.org by curl", "--for", "2h")
     assert code == 0, shown
@@ -97,6 +98,7 @@ def test_a_file_says_it(project: Path, store: SQLiteStore) -> None:
     assert grant.until - grant.given == 1_800_000
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("answer", ["no not now", "tell use the cache"])
 def test_no_other_answer_approves_it(project: Path, store: SQLiteStore, answer: str) -> None:
     assert at_terminal("read /srv/docs", answer=answer)[0] == 1
@@ -125,6 +127,7 @@ def test_what_can_not_be_planned(project: Path, store: SQLiteStore, need: str, c
     assert not store.grants.given()
 
 
+@pytest.mark.long
 def test_a_supervised_command_hands_in_none(project: Path, store: SQLiteStore) -> None:
     environ = {**os.environ, SUPERVISED: "1"}
     done = subprocess.run([*RUN, "plan", "read /srv/docs"], env=environ, capture_output=True, text=True, check=False)
@@ -132,6 +135,7 @@ def test_a_supervised_command_hands_in_none(project: Path, store: SQLiteStore) -
     assert [entry.event["command"] for entry in store.events(type="wall.refused")] == ["plan"]
 
 
+@pytest.mark.long
 def test_without_a_terminal_nobody_is_asked(project: Path, store: SQLiteStore) -> None:
     done = subprocess.run(
         [*RUN, "plan", "read /srv/docs"], capture_output=True, text=True, check=False, start_new_session=True

@@ -187,6 +187,7 @@ class TestRun:
         assert done.stdout == ""
         assert not path.exists()
 
+    @pytest.mark.long
     def test_a_run_that_ends_in_an_error_says_it_last(self, run: Run, tmp_path: Path) -> None:
         with Refusing(500, [["echo one"], []]) as server:
             done = run(
@@ -199,6 +200,7 @@ class TestRun:
         assert "Wrong it is" in done.stdout.splitlines()[-1]
         assert (tmp_path / "t.json").exists()
 
+    @pytest.mark.long
     @pytest.mark.parametrize("status", [503, pytest.param(SLOW, marks=pytest.mark.long)])
     def test_ctrl_c_ends_a_retry_and_a_request(
         self, environment: dict[str, str], project: Path, tmp_path: Path, status: int
@@ -263,6 +265,7 @@ class TestRun:
         assert info["project"] == str(other)
         assert info["settings"]["policy"] == "strict"
 
+    @pytest.mark.sample(6)
     @pytest.mark.parametrize(
         ("arguments", "complaint"),
         [
@@ -313,6 +316,7 @@ class TestMini:
             "call_0_2",
         ]
 
+    @pytest.mark.long
     def test_a_terminal_shows_what_hla_run_shows(
         self, environment: dict[str, str], scripted: Any, project: Path, tmp_path: Path
     ) -> None:
@@ -332,6 +336,7 @@ class TestMini:
         assert shown.count("What the agent wanted, and what became of it") == 1
         assert "The run ended Submitted: 3 commands, 2 ran, 1 did not; 1 needed a human." in shown
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         "kind", ["SupervisedAgent", pytest.param("SupervisedInteractiveAgent", marks=pytest.mark.long)]
     )

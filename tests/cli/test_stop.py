@@ -155,6 +155,7 @@ def test_without_a_terminal(command: str, ready: None, store: SQLiteStore) -> No
     assert (event["type"], event["wanted"], event["refusal"]) == ("supervision.refused", command, "no-terminal")
 
 
+@pytest.mark.long
 def test_a_terminal_that_can_show_little_is_enough_to_stop(here: None, store: SQLiteStore) -> None:
     code, shown = at_terminal("stop", LC_ALL="C", LANG="C", PYTHONUTF8="0", TERM="dumb")
     assert code == 0, shown

@@ -86,6 +86,7 @@ def test_it_says_what_was_kept(project: Path, capsys: pytest.CaptureFixture[str]
     assert "sub/changed" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_human_puts_it_back_and_takes_that_back(project: Path) -> None:
     code, shown = at_terminal("undo", "--run", "mine")
     assert code == 0, shown
@@ -115,6 +116,7 @@ def test_another_word_changes_nothing(project: Path) -> None:
     assert (code, "nothing was undone" in shown, (project / "notes").exists()) == (1, True, False)
 
 
+@pytest.mark.long
 def test_who_has_a_key_vouches_with_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_key()
     with known_passphrase():
@@ -133,6 +135,7 @@ def test_what_can_not_be_put_back_is_said(project: Path) -> None:
     assert (project / "sub/changed").read_text() == "mine\n"
 
 
+@pytest.mark.long
 def test_what_a_confined_program_plants_leads_nowhere(project: Path, tmp_path: Path) -> None:
     outside = project.parent / f"{project.name}-outside"
     outside.mkdir()

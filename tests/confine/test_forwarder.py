@@ -162,6 +162,7 @@ def test_the_variables_are_those_that_programs_read(monkeypatch: pytest.MonkeyPa
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"])
 def test_the_proxy_of_this_machine_is_found_by_any_of_its_names(
     run: Run, ports: dict[str, int], monkeypatch: pytest.MonkeyPatch, name: str

@@ -63,6 +63,7 @@ def test_ordinary_work_is_left_alone(project: Path, confinement: Confinement, tm
     assert git(project, "log", "--oneline").stdout.count("\n") == 2
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("command", ["git rm -qf lib", "git submodule -q deinit -f lib", "rm -rf lib/a"])
 def test_a_submodule_is_removed_with_its_work_tree(
     command: str, project: Path, confinement: Confinement, tmp_path: Path
@@ -98,6 +99,7 @@ def test_a_submodule_without_its_own_git_folder_gets_it_back(
     assert moved == MovedAside(str(project / "lib/.git"), "", restored=True)
 
 
+@pytest.mark.sample(11)
 @pytest.mark.parametrize(
     "path",
     [".envrc", "a/b/.envrc", ".vscode/tasks.json", "Makefile.local", ".git/hooks/post-commit", ".git/config.worktree",
@@ -207,6 +209,7 @@ def test_a_bare_repository_that_runs_nothing_stays(checked_in: Path, confinement
     assert git(checked_in / "mirror.git", "config", "remote.origin.url").stdout == f"{checked_in}/.\n"
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("file", "says"),
     [
@@ -323,6 +326,7 @@ def test_a_worktree_whose_folder_has_become_another_thing_is_told(
     assert {str(kept / "commondir"), str(kept / "gitdir")} <= {each.path for each in moved}
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("planted", "says"),
     [

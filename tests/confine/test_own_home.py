@@ -112,7 +112,7 @@ def test_beside_the_project_nothing_is_made_that_would_be_gone(home: Home) -> No
     assert said.endswith("\nx\n")
 
 
-@pytest.mark.sample(14)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "attack",
     [
@@ -138,6 +138,7 @@ def test_what_steers_other_programs_never_comes_out_of_it(home: Home, attack: st
     assert home.run(listed) == fresh
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("way", ["project", "readable", "of /tmp", "gone", "root", "relative", "system"])
 def test_where_it_has_none_of_its_own(home: Home, way: str) -> None:
     """What can be read or written as a whole is as it is; and what is no home folder is none."""

@@ -38,6 +38,7 @@ class Weakened(Bubblewrap):
         return words
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("changed", "walls"),
     [

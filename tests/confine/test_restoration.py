@@ -257,6 +257,7 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.mark.long
 @settings(max_examples=examples(200, soak=5_000))
 @given(made=STEPS, damage=STEPS)
 @example(made=[("write", "a", b"", 0)], damage=[("write", "a/a", b"", 0)])

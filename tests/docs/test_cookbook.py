@@ -35,7 +35,7 @@ def by_default() -> dict[str, Verdict]:
     return verdicts(load(find("default")))
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe["title"])
 def test_a_recipe(recipe: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "team.yaml"

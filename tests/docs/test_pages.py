@@ -62,6 +62,7 @@ def scene(own_user: Path, compiled: None, monkeypatch: pytest.MonkeyPatch) -> It
         identity.machine.cache_clear()
 
 
+@pytest.mark.sample(1)
 @RUN_BY_PAGE
 def test_what_a_page_shows(page: Path, scene: Scene) -> None:
     wrong = []

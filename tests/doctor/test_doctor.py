@@ -151,6 +151,7 @@ def test_nothing_fails_with_no_files_at_all(project: Path, own_user: Path, capsy
     assert not data_folder().exists()
 
 
+@pytest.mark.long
 def test_a_failure_is_exit_code_1(settled: None, capsys: pytest.CaptureFixture[str]) -> None:
     key_path().chmod(0o644)
     assert main(["doctor"]) == 1
@@ -186,6 +187,7 @@ def test_it_changes_nothing_that_matters(settled: None, project: Path, own_user:
     assert state() == before
 
 
+@pytest.mark.long
 def test_a_check_that_breaks_has_failed_and_the_others_go_on(look: Look, project: Path) -> None:
     def free(path: Path) -> int:
         raise RuntimeError("no such luck")
@@ -257,6 +259,7 @@ def test_sqlite(look: Look) -> None:
     assert worst(look("sqlite", sqlite=(3, 36, 9))) == "failed"
 
 
+@pytest.mark.long
 def test_a_terminal(project: Path) -> None:
     command = [sys.executable, "-c", RUN, "doctor"]
     done = children.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, start_new_session=True)
@@ -278,6 +281,7 @@ def test_an_agent_does_not_see_what_you_see(look: Look, monkeypatch: pytest.Monk
 # ---- files ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("check", "folder"),
     [("files.config", config_folder), ("files.data", data_folder), ("files.state", state_folder)],
@@ -686,6 +690,7 @@ def only(found: dict[str, Finding], words: str) -> Finding:
     return finding
 
 
+@pytest.mark.long
 def test_the_walls_around_an_ordinary_user(as_user: Callable[..., dict[str, Finding]], tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
@@ -708,6 +713,7 @@ def test_the_walls_around_an_ordinary_user(as_user: Callable[..., dict[str, Find
     assert "PYTHONPATH" in way.said
 
 
+@pytest.mark.long
 def test_what_root_can_do_is_said_in_words(as_user: Callable[..., dict[str, Finding]]) -> None:
     if os.getuid() != 0:
         return  # the next test has the same rights
@@ -768,6 +774,7 @@ def test_who_ends_its_watcher_is_found(look: Look) -> None:
     assert (found.status, "and so is the run" in found.said) == ("ok", True)
 
 
+@pytest.mark.long
 def test_a_confinement_is_tried(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = enclosures.backend()
     found, forwarded = look("walls.confinement")

@@ -29,7 +29,7 @@ def test_commands(machine: Machine, command: str, verdict: str, says: str) -> No
     assert answered.err == ""
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize(
     ("tool", "inputs", "verdict"),
     [
@@ -112,6 +112,7 @@ def test_the_project_is_the_tools_own_word_and_never_the_directory_of_the_call(m
     assert machine.ask("Write", {"file_path": "x"}, cwd="/srv").verdict == "ask"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("shell", ["/bin/zsh", "/usr/bin/fish", "", "/tmp/bash.evil"])
 def test_another_shell_than_bash_is_not_judged_as_bash(machine: Machine, shell: str) -> None:
     env = {**machine.env, "SHELL": shell}
@@ -160,6 +161,7 @@ def test_the_locale_that_counts(environ: dict[str, str], fine: bool) -> None:
     assert (found == ("bash", "-lc")) is fine
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["CLAUDE_CODE_SHELL_PREFIX", "CLAUDE_ENV_FILE"])
 def test_what_runs_with_every_command_is_not_the_projects(machine: Machine, name: str) -> None:
     for value in (f"{machine.project}/wrap.sh", f"{machine.project}/wrap.sh --quiet", "./wrap.sh", "wrap"):
@@ -218,6 +220,7 @@ def test_the_log_has_every_decision(machine: Machine, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_denials_in_a_row_end_a_session_where_no_person_sees_them(machine: Machine) -> None:
     for n in range(8):
         assert machine.bash(f"hla requests approve {n}", session_id="seen").verdict == "deny"

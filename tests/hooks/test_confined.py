@@ -126,6 +126,7 @@ def test_who_does_not_read_ends_it(agent: CodingAgent) -> None:
     until(lambda: [e.get("returncode") for e in agent.told("exec.finished")][1:] == [None], "its end in the log")
 
 
+@pytest.mark.long
 def test_the_shell_goes_on_where_the_command_ended(agent: CodingAgent) -> None:
     odd = agent.project / "odd" / "a b'$(touch x)\n"
     odd.mkdir(parents=True)
@@ -196,6 +197,7 @@ def refused(agent: CodingAgent, line: str) -> str:
     return ran.err
 
 
+@pytest.mark.long
 def test_a_permit_is_good_for_one_execution(agent: CodingAgent) -> None:
     line = replaced(agent.asked("echo x >> once"))
     with ThreadPoolExecutor() as pool:
@@ -205,6 +207,7 @@ def test_a_permit_is_good_for_one_execution(agent: CodingAgent) -> None:
     assert (agent.project / "once").read_text() == "x\n"
 
 
+@pytest.mark.long
 def test_unknown_permits(agent: CodingAgent) -> None:
     line = replaced(agent.asked("true"))
     word = line.partition("--permit ")[2].partition(" ")[0]
@@ -390,7 +393,7 @@ def unconfined(agent: CodingAgent) -> str:
     return str(told["why"])
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("place", ["user", "project", "local"])
 @pytest.mark.parametrize(
     ("settings", "why"),
@@ -471,6 +474,7 @@ def test_a_hook_that_only_looks_like_ours(agent: CodingAgent, line: str) -> None
         path.unlink()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("settings", "confined"),
     [
@@ -510,6 +514,7 @@ def test_another_shell_gets_no_command_of_ours(agent: CodingAgent) -> None:
     assert "updatedInput" not in answered.out
 
 
+@pytest.mark.long
 def test_who_judges_alone_keeps_no_permit(own_agent: CodingAgent) -> None:
     assert own_agent.asked("ls").verdict == "allow"
     (socket_,) = own_agent.folder.glob("*.sock")

@@ -208,6 +208,7 @@ def test_input_that_never_ends(machine: Machine) -> None:
         process.communicate()
 
 
+@pytest.mark.long
 def test_a_crash_while_it_is_judged(new_machine: Callable[[], Machine]) -> None:
     """The server is killed each time that it has a question: the hook gives up, and does not wait for its deadline."""
     machine = new_machine()

@@ -86,6 +86,7 @@ def user(
     made.end()
 
 
+@pytest.mark.long
 def test_a_cloned_repository_that_takes_the_sockets_place(user: Machine) -> None:
     """Its tests may run, and what they leave behind answers from then on."""
     told = user.home / "told"
@@ -246,6 +247,7 @@ ANSWERED = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("what", ANSWERED)
 def test_a_proof_is_for_one_question_one_answer_and_one_process(ask: Asker, what: str) -> None:
     tool, command = ANSWERED[what]
@@ -271,6 +273,7 @@ def test_a_proof_is_for_one_question_one_answer_and_one_process(ask: Asker, what
             given.check(**other)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", ["ls", "rm -rf /srv/canary"])
 def test_a_true_answer_is_replayed_by_who_looks_like_the_server(
     ask: Asker, command: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -304,6 +307,7 @@ def test_events_of_two_answers_are_no_proof(ask: Asker) -> None:
         one.check(proof=mixed)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("command", ["hla requests approve 1", "rm -rf /", "ls"])
 def test_a_denial_or_an_answer_that_lacks_an_event_proves_nothing(ask: Asker, command: str) -> None:
     """The event of the decision alone, which the log has of what was denied too."""
@@ -386,6 +390,7 @@ def policy(ask: Asker, extends: str, *, observe: bool = False) -> None:
     path.write_text(f"version: 1\npolicy: mine\nobserve: {str(observe).lower()}\nextends: [builtin:{extends}]\n")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("milder", [{"extends": "default"}, {"extends": "strict", "observe": True}])
 def test_a_milder_policy_counts_in_the_next_session(
     ask: Asker, milder: dict[str, Any], monkeypatch: pytest.MonkeyPatch

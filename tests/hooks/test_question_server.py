@@ -152,6 +152,7 @@ def test_one_tool_and_what_it_takes(human: Human, project: Path) -> None:
     assert "allows nothing" in tool.description
 
 
+@pytest.mark.long
 def test_the_words_come_back_as_marked_data(human: Human, project: Path) -> None:
     async def use(client: Client) -> Any:
         return await at_once(
@@ -168,6 +169,7 @@ def test_the_words_come_back_as_marked_data(human: Human, project: Path) -> None
     assert request.action.type == "question"
 
 
+@pytest.mark.long
 def test_an_option_by_its_number(human: Human, project: Path) -> None:
     async def use(client: Client) -> Any:
         return (await at_once(ask(client, options=["main", "next"]), lambda: human.answers("respond", "2")))[0]
@@ -175,6 +177,7 @@ def test_an_option_by_its_number(human: Human, project: Path) -> None:
     assert text(talk(project, use)).endswith('written: "next"')
 
 
+@pytest.mark.long
 def test_declined_and_stopped(human: Human, project: Path) -> None:
     async def use(client: Client) -> Any:
         said = []
@@ -190,6 +193,7 @@ def test_declined_and_stopped(human: Human, project: Path) -> None:
     assert not any(each.is_error for each in (declined, stopped, after))
 
 
+@pytest.mark.long
 def test_nobody_answers(human: Human, project: Path) -> None:
     async def use(client: Client) -> Any:
         return await ask(client)()
@@ -199,6 +203,7 @@ def test_nobody_answers(human: Human, project: Path) -> None:
     assert "inbox: no process serves it: start hla hub" in text(result)
 
 
+@pytest.mark.long
 def test_several_at_once(human: Human, project: Path) -> None:
     async def use(client: Client) -> Any:
         calls = [ask(client, f"Question {n}?") for n in range(3)]
@@ -216,6 +221,7 @@ def test_several_at_once(human: Human, project: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_what_the_client_cancels_is_withdrawn(human: Human, project: Path) -> None:
     async def use(client: Client) -> str:
         async with anyio.create_task_group() as group:
@@ -229,6 +235,7 @@ def test_what_the_client_cancels_is_withdrawn(human: Human, project: Path) -> No
     assert talk(project, use).endswith('"yes"')
 
 
+@pytest.mark.long
 def test_what_the_client_times_out_is_withdrawn(human: Human, project: Path) -> None:
     async def use(client: Client) -> None:
         asked: list[Any] = []
@@ -242,6 +249,7 @@ def test_what_the_client_times_out_is_withdrawn(human: Human, project: Path) -> 
     talk(project, use)
 
 
+@pytest.mark.long
 def test_nothing_waits_when_the_client_has_gone(human: Human, project: Path) -> None:
     async def use(client: Client) -> str:
         async with anyio.create_task_group() as group:
@@ -270,6 +278,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.long
 def test_what_is_no_question(human: Human, project: Path) -> None:
     """All by one client: whatever was wrong, the server goes on."""
 
@@ -283,6 +292,7 @@ def test_what_is_no_question(human: Human, project: Path) -> None:
     assert text(right).endswith('"main"')
 
 
+@pytest.mark.long
 def test_lines_that_are_no_messages(human: Human, project: Path) -> None:
     """A client that sends anything at all: the server ends with it, and says nothing that is no message."""
     rubbish = b"\n".join(
@@ -293,6 +303,7 @@ def test_lines_that_are_no_messages(human: Human, project: Path) -> None:
     assert all("jsonrpc" in json.loads(line) for line in done.stdout.splitlines())
 
 
+@pytest.mark.long
 def test_a_broken_channels_file_is_said_in_the_answer(human: Human, project: Path) -> None:
     (config_folder() / "channels.yaml").write_text("version: 2")
 
@@ -304,6 +315,7 @@ def test_a_broken_channels_file_is_said_in_the_answer(human: Human, project: Pat
     assert "channels.yaml:1:" in text(result)
 
 
+@pytest.mark.long
 def test_a_supervised_command_serves_nothing(human: Human, project: Path) -> None:
     done = subprocess.run(
         [*RUN, "--project", str(project)],
@@ -316,6 +328,7 @@ def test_a_supervised_command_serves_nothing(human: Human, project: Path) -> Non
     assert b"an agent's own command is hla ask" in done.stderr
 
 
+@pytest.mark.long
 def test_without_the_extra(human: Human, project: Path, tmp_path: Path) -> None:
     (tmp_path / "mcp_types.py").write_text("raise ModuleNotFoundError('No module named mcp_types')")
     done = subprocess.run(
@@ -326,6 +339,7 @@ def test_without_the_extra(human: Human, project: Path, tmp_path: Path) -> None:
     assert "hla mcp ask needs the extra mcp" in done.stderr
 
 
+@pytest.mark.long
 def test_many_at_once_wait_for_their_turn(human: Human, project: Path) -> None:
     """More than are put at once: what is cancelled before its turn is never put, and nothing is left at the end."""
 

@@ -51,6 +51,7 @@ def test_the_client_loads_nothing_heavy() -> None:
     assert loaded.isdisjoint({"typing", "re", "json", "pathlib", "argparse", "subprocess", "sqlite3", "yaml"})
 
 
+@pytest.mark.long
 def test_questions_at_once_are_answered_by_one_process(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     question = b'{"hook_event_name": "PreToolUse", "cwd": "/", "tool_name": "Bash", "tool_input": {"command": "ls"}}'
@@ -110,6 +111,7 @@ def test_a_changed_package_is_noticed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert code.changed()
 
 
+@pytest.mark.long
 def test_help() -> None:
     done = subprocess.run([*HOOK, "--help"], capture_output=True, text=True)
     assert done.returncode == 0

@@ -214,6 +214,7 @@ def test_a_hook_that_the_tool_has_killed_gets_nothing_approved(ask: Callable[...
     assert one.store.get(request.id).state == "withdrawn"  # type: ignore[union-attr]
 
 
+@pytest.mark.long
 def test_a_crash_while_a_human_is_asked(ask: Callable[..., Waiting], person: Machine) -> None:
     """The process that judges is killed: the hook asks once more, and when that dies as well it gives up."""
     one = ask("curl https://x.invalid/crash", "--deadline", "600")

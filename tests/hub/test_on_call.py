@@ -94,6 +94,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         assert (found, bool(why)) == (set(TEAM), True)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("script", "why"),
     [

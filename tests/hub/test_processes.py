@@ -211,6 +211,7 @@ def test_hubs_that_are_killed_lose_no_decision_and_leave_no_button(machines: Cal
     assert world.store.verify().intact
 
 
+@pytest.mark.long
 def test_a_hub_that_is_stopped_gives_way_too(machines: Callable[..., Machines]) -> None:
     """It is there, and does nothing: its lease runs out. When it wakes up it sees that another serves the channel."""
     world = machines()

@@ -99,6 +99,7 @@ def on_disk(project: Path, command: str) -> str:
     return str(judge.evaluate(Action(command, cwd=str(project))).verdict)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("leads_to", "command", "verdict"),
     [

@@ -132,7 +132,7 @@ def test_is_allowed(own_user: Path) -> None:
     assert judged_as(Verdict.ALLOW, HARMLESS, director("default", own_user)) == HARMLESS
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "command",
     [

@@ -43,6 +43,7 @@ def judged(directors: tuple[Director, Director], command: str) -> tuple[PolicyDe
     return before, after
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "command",
     [
@@ -74,6 +75,7 @@ def reached(decision: PolicyDecision) -> object:
     return sets, held.network, set(held.hosts)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "command",
     [

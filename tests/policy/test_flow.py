@@ -20,6 +20,7 @@ FETCHED = "effect: execute, flow: {from: {effect: network}}"
 SENT = "effect: network, flow: {from: {effect: read, paths: {any_within: ['**/.env']}}}"
 
 
+@pytest.mark.sample(36)
 @pytest.mark.parametrize(
     ("when", "command", "expected"),
     [

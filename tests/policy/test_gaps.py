@@ -54,6 +54,7 @@ EMPTIES = [
 ]
 
 
+@pytest.mark.long
 @for_each("policy", ["default", "strict", "ci", "sandbox", "guard"])
 @for_each("command", EMPTIES)
 def test_emptying_a_vital_directory_is_a_disaster(policy: str, command: str) -> None:

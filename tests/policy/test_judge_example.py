@@ -10,6 +10,7 @@ from tests.support import children
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("command", "shown"),
     [

@@ -158,6 +158,7 @@ def test_what_is_allowed_anyway_is_said_and_not_asked() -> None:
     assert {ask.rule for ask in decision.asks} == {"read-outside-project", "list-outside-project"}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("rule", "why"),
     [

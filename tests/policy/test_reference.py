@@ -1322,6 +1322,7 @@ def plain(policy: Any) -> Any:
     return {**policy, "rules": [rule for rule in policy["rules"] if "confined" not in rule]}
 
 
+@pytest.mark.long
 @settings(max_examples=examples(200, soak=20_000), suppress_health_check=list(HealthCheck))
 @given(policy=_CONFINED, commands=st.lists(_COMMANDS, min_size=1, max_size=4))
 def test_a_confinement_is_never_stricter_but_where_it_makes_doubt_certain(
@@ -1362,6 +1363,7 @@ def all_said(decision: PolicyDecision) -> tuple[object, ...]:
     return decision.verdict, decision.rules, decision.reason, decision.severity, decision.spans, parts
 
 
+@pytest.mark.long
 @settings(max_examples=examples(200, soak=20_000), suppress_health_check=list(HealthCheck))
 @given(policy=_CONFINED.map(plain).filter(lambda p: p["rules"]), commands=st.lists(_COMMANDS, min_size=1, max_size=4))
 def test_what_is_certain_is_judged_as_ever(both: Any, policy: Any, commands: list[str]) -> None:

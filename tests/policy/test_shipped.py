@@ -48,6 +48,7 @@ def test_every_rule_has_a_reason_and_tests(name: str) -> None:
             assert "severity" in rule.written, rule.id
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", NAMES[1:])
 def test_a_suggested_command_is_itself_allowed(name: str, own_user: Path) -> None:
     judged = director(name, own_user)

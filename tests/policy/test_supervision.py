@@ -129,6 +129,7 @@ def directors() -> dict[str, Director]:
     return {name: Director.load(name, project=PROJECT, environ={"HOME": HOME}) for name in POLICIES}
 
 
+@pytest.mark.long
 @for_each("policy", POLICIES)
 @for_each("command", EVERYWHERE)
 def test_nothing_reaches_it(directors: dict[str, Director], policy: str, command: str) -> None:

@@ -31,6 +31,7 @@ def judged(director: Director, text: str) -> PolicyDecision:
     return director.evaluate(Action(text, cwd=director.project))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("policy", ["default", "strict", "ci"])
 @pytest.mark.parametrize("confined", [False, True])
 def test_it_is_asked_about_by_name(project: Path, policy: str, confined: bool) -> None:

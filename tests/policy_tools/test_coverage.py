@@ -78,6 +78,7 @@ def test_what_is_proposed_shows_it(cover: Cover) -> None:
     assert all(each["match"] and each["not_match"] for each in tests)
 
 
+@pytest.mark.long
 def test_each_alternative_must_hold_somewhere(cover: Cover) -> None:
     text = "  - {id: r, decision: ask, when: {any: [{program: rm}, {program: mv}]}, tests: {match: [rm a], not_match: [ls]}}\n"
     found = cover(text)
@@ -88,6 +89,7 @@ def test_each_alternative_must_hold_somewhere(cover: Cover) -> None:
     assert clause.proposed[1].startswith("mv")
 
 
+@pytest.mark.long
 def test_a_clause_that_makes_no_difference_has_no_proposal(cover: Cover) -> None:
     text = "  - {id: r, decision: ask, when: {program: rm, any: [{program: [rm, mv]}]}, tests: {match: [rm a], not_match: [ls]}}\n"
     proposed = {c.name: c.proposed for c in cover(text).rules[0].clauses if not c.shown}
@@ -95,6 +97,7 @@ def test_a_clause_that_makes_no_difference_has_no_proposal(cover: Cover) -> None
     assert proposed["when.program"] is not None
 
 
+@pytest.mark.long
 def test_the_effect_clause_that_the_others_imply(cover: Cover) -> None:
     """It can't be left out: it has the rule asked about effects. A match is enough to show it."""
     text = "  - {id: r, decision: ask, when: {effect: environment, env: {any: [FOO]}}, tests: {match: [printenv FOO], not_match: [printenv PATH]}}\n"
@@ -225,6 +228,7 @@ def test_the_clauses_of_an_exception(cover: Cover, tests: str, lacking: list[tup
     assert [clause.name for clause in exception.clauses] == ["when.program", "when.paths"]
 
 
+@pytest.mark.long
 def test_a_clause_of_an_exception_that_no_test_needs(cover: Cover) -> None:
     rules = EXCEPTION.replace("match: [rm a, rm /srv/x, rmdir /srv/x]", "match: [rm a]")
     assert missing(cover(rules % "{match: [rm /srv/y]}")) == [("when.program", "without")]

@@ -184,6 +184,7 @@ class TestNothingIsLeft:
         assert alive(pid)
         os.kill(pid, signal.SIGKILL)
 
+    @pytest.mark.long
     @linux
     def test_a_fork_bomb(self, tmp_path: Path) -> None:
         # Bounded: each generation lives shortly and starts the next, in sessions of their own.
@@ -406,6 +407,7 @@ class TestEnvironment:
                 assert command_environment({name: value})[name] == value
         assert command_environment({"LC_COLLATE": "zh_CN.GBK"})["LC_COLLATE"] == "zh_CN.GBK"
 
+    @pytest.mark.long
     @pytest.mark.skipif(shutil.which("localedef") is None, reason="no localedef here (allowed in CI)")
     def test_in_the_locale_of_the_machine(self, tmp_path: Path) -> None:
         """Real bash, in a locale of GBK: what is judged as the text of an echo would run."""

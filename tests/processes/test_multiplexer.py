@@ -225,6 +225,7 @@ def test_one_that_hides_is_believed_its_name_where_root_has_set_it_up(
     assert look([sys.executable, "-c", SERVED, root, name, str(group)], ordinary=True, served=True) == seen
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["xterm", "sshd", "sudo"])
 def test_one_that_hides_otherwise_is_not(look: Callable[..., str], name: str) -> None:
     assert look([sys.executable, "-c", HIDE + SPAWN, name], ordinary=True) == name

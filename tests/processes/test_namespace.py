@@ -188,6 +188,7 @@ def test_a_background_process_does_not_make_us_wait(bash: Run) -> None:
     assert not bash("sleep 600 & echo done").timed_out
 
 
+@pytest.mark.long
 def test_a_fork_bomb(bash: Run, project: Path) -> None:
     (project / "bomb").write_text(
         "echo >> born; [ $1 -gt 0 ] && for i in 1 2; do setsid bash bomb $(($1 - 1)) & done; sleep 600\n"

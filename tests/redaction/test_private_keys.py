@@ -43,6 +43,7 @@ TRIED = [
 """Each kind in every notation; in `make test` in every third, other ones for each kind."""
 
 
+@pytest.mark.long
 def test_no_key_is_left() -> None:
     """In the command itself, in a text that quotes it, and in what is said of it later."""
     left = []
@@ -59,6 +60,7 @@ def test_no_key_is_left() -> None:
     assert left == []
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "form", ["body", "one long line", "beginning", "beginning of the body", "end", "word", "value"]
 )

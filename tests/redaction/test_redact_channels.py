@@ -4,6 +4,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.approvals.model import ApprovalRequest
@@ -37,6 +39,7 @@ def asked(command: str, **fields: Any) -> ApprovalRequest:
     return replace(made, **fields)
 
 
+@pytest.mark.long
 @for_each(("position", "template"), WITH)
 def test_no_secret_is_in_a_chat(position: str, template: str) -> None:
     command = template.replace("SECRET", SECRET)
@@ -55,6 +58,7 @@ def test_no_secret_is_in_a_chat(position: str, template: str) -> None:
         assert not what.can_edit  # a form would have to hold it
 
 
+@pytest.mark.long
 @for_each(("position", "template"), WITH)
 def test_no_secret_is_in_a_mail(position: str, template: str) -> None:
     request = asked(template.replace("SECRET", SECRET))

@@ -232,6 +232,7 @@ def test_a_text_that_is_too_long_to_search_is_replaced() -> None:
     assert redact("x" * ((1 << 18) + 1)).text == ERASED
 
 
+@pytest.mark.long
 def test_searching_takes_no_more_than_linear_work() -> None:
     """Long hostile texts end; the suite's time-out would show it if one did not."""
     for piece in (
@@ -276,6 +277,7 @@ def gate(tmp_path: Path) -> Gate:
     return Gate(director, SQLiteStore(tmp_path / "store.sqlite3"), asker, run_id="run-1", valid_for_ms=10**9)
 
 
+@pytest.mark.long
 def test_none_is_in_log_export_chat_mail_and_trajectory(gate: Gate, tmp_path: Path) -> None:
     """The real Director and store: every command is asked about, approved, and fails with its own text."""
     project = tmp_path / "project"

@@ -129,6 +129,7 @@ def test_letters_that_are_alike_when_case_is_ignored(letter: str) -> None:
     assert [*in_text(identified)] or letter not in "İı"
 
 
+@pytest.mark.long
 @settings(max_examples=examples(300))
 @given(st.data())
 def test_whatever_a_pattern_matches_passes(data: st.DataObject) -> None:
@@ -307,6 +308,7 @@ def _drawn(operation: Any, argument: Any, random: Random) -> str:
     return "".join(_drawn(*each, random) for _ in range(random.randint(least, most)) for each in inner)
 
 
+@pytest.mark.long
 @settings(max_examples=examples(50))
 @given(st.randoms(use_true_random=True))
 def test_the_tokens_of_services(random: Random) -> None:
@@ -344,6 +346,7 @@ def test_nothing_is_found_where_nothing_is_possible(text: str) -> None:
     assert [*by_itself(text)] == [] or token_patterns().possible(text)
 
 
+@pytest.mark.long
 def test_searching_takes_no_more_than_linear_work() -> None:
     """Long hostile texts end; the suite's time-out would show it if one did not."""
     begin, end = "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----"

@@ -32,6 +32,7 @@ def test_there_are_enough_cases() -> None:
     assert len(CASES["without"]) >= 150
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("secret", [SECRET, "p@55w0rd", "12345678"])
 def test_no_secret_is_left(secret: str) -> None:
     lost = {}
@@ -202,6 +203,7 @@ def test_broken_commands_are_never_an_error(text: str) -> None:
         assert in_command(text) == []
 
 
+@pytest.mark.long
 def test_searching_takes_no_more_than_linear_work() -> None:
     """Long hostile texts end; the suite's time-out would show it if one did not."""
     long = some(6_000, here=1_500)

@@ -1,5 +1,6 @@
 """No text makes the analysis fail, and none makes it work without bound."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ PIECES = st.sampled_from(WORDS.split())
 SEPARATORS = st.sampled_from([" ", " ", " ", " ", "\n", "; ", ""])
 
 
+@pytest.mark.long
 @settings(max_examples=examples(600))
 @given(st.lists(st.tuples(PIECES, SEPARATORS), max_size=30))
 def test_it_never_fails(pieces: list[tuple[str, str]]) -> None:

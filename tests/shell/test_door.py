@@ -42,6 +42,7 @@ def test_the_readme_shows_what_it_does(alone: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_every_reader_works_without_the_rest(alone: Path) -> None:
     """Each module can be imported, and takes no distribution but those that are named."""
     said = run(

@@ -64,6 +64,7 @@ def by_bash(pattern: str, folder: Path) -> list[str]:
     return [os.fsdecode(name) for name in done.stdout.split(b"\0")[:-1] if name]
 
 
+@pytest.mark.long
 @settings(max_examples=examples(1500))
 @given(names=st.lists(NAMES, max_size=6, unique=True), below=st.lists(NAMES, max_size=3, unique=True), pattern=PATTERNS)
 def test_what_is_listed_is_what_bash_lists(

@@ -201,6 +201,7 @@ def test_what_is_not_there_is_an_error(store):
         store.surfaces.settled("f" * 32, "approved 1 0")
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(
     "statement",
     [

@@ -444,6 +444,7 @@ def test_listed_by_project_and_state(store: SQLiteStore, give: Callable[..., App
 # What the verifier sees
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
@@ -498,6 +499,7 @@ def test_a_row_that_was_edited(
 # What the database refuses
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("statement", "message"),
     [

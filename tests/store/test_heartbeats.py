@@ -180,6 +180,7 @@ Look = Callable[[str], list[tuple[Any, ...]]]
 Start = Callable[..., Machine]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("skew", [0, 600_000, -600_000], ids=["same time", "10 minutes ahead", "10 minutes behind"])
 def test_another_machine_takes_nothing_from_one_that_lives(machine: Start, look: Look, skew: int) -> None:
     first, second = machine("first"), machine("second", skew=skew)
@@ -335,6 +336,7 @@ print("done")
 """
 
 
+@pytest.mark.long
 def test_a_fork_never_meets_a_heartbeat(path: Path) -> None:
     """A child may open the store anew: no lock of the thread that is not there any more is held in it."""
     done = children.run([sys.executable, "-c", FORKS, str(path), str(some(50, here=8))], capture_output=True, text=True)

@@ -303,6 +303,7 @@ def test_an_answer_reads_the_votes_on_its_request_once(used: Used) -> None:
     assert used.store.requests(state="approved")
 
 
+@pytest.mark.long
 def test_no_look_up_takes_longer_the_more_there_is(
     store: SQLiteStore, run: str, draft: Draft, clock: Any, path: Path
 ) -> None:

@@ -42,7 +42,7 @@ def edit(path: Path, *statements: str) -> None:
             assert connection.execute(statement).rowcount != 0, statement
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
@@ -156,6 +156,7 @@ def test_a_chain_that_somebody_wrote_anew_with_other_events(used: SQLiteStore, p
     assert (found.bad_seq, found.problem) == (1, "event 1 is not one that this program writes")
 
 
+@pytest.mark.long
 def test_a_body_of_another_type(used: SQLiteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """STRICT keeps columns to their types; somebody who rebuilds the table without it is seen too, by the schema and
     by the log.

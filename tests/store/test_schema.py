@@ -81,6 +81,7 @@ def rows(kept: sqlite3.Connection, request: pytest.FixtureRequest) -> Iterator[s
         yield connection
 
 
+@pytest.mark.sample(58)
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
@@ -334,6 +335,7 @@ STRANGE = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("problem", STRANGE)
 def test_whatever_is_not_ours_is_named_and_nothing_is_decided(store: SQLiteStore, path: Path, problem: str) -> None:
     """By a process that runs, by one that begins, by one that only reads, and by who verifies; until it is undone."""

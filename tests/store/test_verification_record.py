@@ -126,6 +126,7 @@ def edited(change: Callable[[dict[str, Any]], Any]) -> None:
     record().write_text(json.dumps(said))
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "change",
     [

@@ -9,6 +9,7 @@ from tests.support import browser
 pytestmark = pytest.mark.skipif(browser.find_chromium() is None, reason="no Chromium here: apt-get install chromium")
 
 
+@pytest.mark.long
 def test_requests_and_complaints_are_seen(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text(
@@ -20,6 +21,7 @@ def test_requests_and_complaints_are_seen(tmp_path: Path) -> None:
     assert "oh no" in "".join(seen.console)
 
 
+@pytest.mark.long
 def test_a_page_can_be_printed(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text("<p>x</p>")
     assert browser.printed(tmp_path / "page.html", tmp_path / "page.pdf") == browser.Visit((), ())

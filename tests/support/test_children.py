@@ -152,7 +152,7 @@ ENDS = {
 }
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("program", ENDS.values(), ids=ENDS)
 def test_it_ends_alike(program: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", program, str(tmp_path / "file")]

@@ -7,6 +7,7 @@ from tests.support import extent
 pytest_plugins = ["pytester"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("here", "kept"), [(1, [0]), (3, [0, 2, 5]), (8, list(range(8))), (20, list(range(8)))])
 def test_a_sample_is_spread_over_all_cases(pytester: pytest.Pytester, here: int, kept: list[int]) -> None:
     pytester.makeini("[pytest]\nmarkers =\n    sample\n    long")

@@ -145,7 +145,7 @@ class MistakenRig(BoardRig):
         return self._kind(self.board)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(2)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("kind", MISTAKES, ids=lambda kind: kind.__name__)
 def test_a_mistake_is_found(kind: type[ScriptedChannel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

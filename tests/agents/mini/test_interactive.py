@@ -109,6 +109,7 @@ def test_every_message_format(session: Any, project: Path, model: str) -> None:
     assert '"not now"' in run.observations()[2]["exception_info"]
 
 
+@pytest.mark.long
 def test_confirm_mode_asks_as_well(session: Any, project: Path) -> None:
     run = session([["touch one"], ["touch two"], ["touch FORBIDDEN"], [SUBMIT]], mode="confirm", confirm_exit=False)
     run.child.expect(r"there\s+Enter\s+approves")
@@ -123,6 +124,7 @@ def test_confirm_mode_asks_as_well(session: Any, project: Path) -> None:
     assert run.observations()[2]["supervision"]["verdict"] == "deny"
 
 
+@pytest.mark.long
 def test_commands_of_the_human_mode_are_judged(session: Any, project: Path) -> None:
     run = session([["touch from-model"], [SUBMIT]], mode="human", confirm_exit=False)
     run.answer("> ", "touch FORBIDDEN")
@@ -133,6 +135,7 @@ def test_commands_of_the_human_mode_are_judged(session: Any, project: Path) -> N
     assert sorted(p.name for p in project.iterdir()) == ["from-model", "typed"]
 
 
+@pytest.mark.long
 def test_a_new_task_at_the_end(session: Any, project: Path) -> None:
     run = session([["touch one", SUBMIT, "touch never"], ["touch two"], [SUBMIT]])
     run.answer("Agent wants to finish", "one more thing")

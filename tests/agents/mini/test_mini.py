@@ -718,6 +718,7 @@ class TestSettings:
 
 
 class TestTrajectory:
+    @pytest.mark.sample(2)
     def test_it_is_valid_after_every_step(self, make_agent: Any, make_model: Any, submit: str, tmp_path: Path) -> None:
         path = tmp_path / "out" / "run.traj.json"
         agent = make_agent(make_model([["echo a"], ["echo FORBIDDEN"], ["echo b"], [submit]]), output_path=path)

@@ -55,6 +55,7 @@ def _run(report: Path, folder: Path) -> None:
     partial.rename(report)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.long] * ("pytest.mark.long" in marks)) for n, marks in TESTS.items()]
 )

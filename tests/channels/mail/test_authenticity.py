@@ -357,6 +357,7 @@ ANSWERED = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(35)
 @pytest.mark.parametrize(("kind", "words", "raw"), ANSWERED.values(), ids=ANSWERED)
 def test_answered(kind: str, words: str | None, raw: bytes) -> None:
     found = vet(raw, DESK)
@@ -405,6 +406,7 @@ def below_rule(text: str, width: int) -> str:
     return f"________________\nFrom: Agents\nSent: Monday\n\n{text}"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("quote", [marked, wrapped, unmarked, attributed, below_rule])
 @settings(max_examples=extent.examples(150))
 @given(command=commands, width=st.integers(4, 90))

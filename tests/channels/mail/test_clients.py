@@ -189,6 +189,7 @@ def reply(text: str, page: str = "", *, cte: str = "quoted-printable") -> str:
     return said(message).kind
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("program", TEXT)
 @pytest.mark.parametrize("cte", ["quoted-printable", "base64"])
 def test_text(program: str, cte: str, ours: tuple[str, str]) -> None:

@@ -156,6 +156,7 @@ class TestMail(ChannelConformance):
         for channel in made.channels:
             channel.close()
 
+    @pytest.mark.long
     def test_no_mail_grants_anything(self, world: World, rig: MailRig) -> None:
         """No mail offers it, no reply says it, and the core takes none that claims to have come by mail."""
         request = world.ask(FETCH, asks=CONTACT)

@@ -185,6 +185,7 @@ def test_a_reply_approves(run: Callable[[str], Running], smtp: SmtpServer, imap:
     assert {event["refusal"] for event in events("vote.refused")} == {"unauthenticated", "unclear"}
 
 
+@pytest.mark.long
 def test_a_reply_rejects(run: Callable[[str], Running], smtp: SmtpServer, imap: ImapServer, tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     agent = run(f"touch {outside}")
@@ -195,6 +196,7 @@ def test_a_reply_rejects(run: Callable[[str], Running], smtp: SmtpServer, imap: 
     assert not outside.exists()
 
 
+@pytest.mark.long
 def test_the_link_approves(run: Callable[[str], Running], smtp: SmtpServer, tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     agent = run(f"touch {outside}")
@@ -213,6 +215,7 @@ def test_the_link_approves(run: Callable[[str], Running], smtp: SmtpServer, tmp_
     assert (vote["approver"]["channel"], vote["approver"]["assurance"]) == ("mail", "mail-link")
 
 
+@pytest.mark.long
 def test_a_bounce_escalates(run: Callable[[str], Running], smtp: SmtpServer, imap: ImapServer, tmp_path: Path) -> None:
     """A mail that comes back makes the next step of the route due at once; anybody could have written it, so no more."""
     outside = tmp_path / "outside.txt"
@@ -247,6 +250,7 @@ def expire() -> None:
         store.close()
 
 
+@pytest.mark.long
 def test_no_mail_arrives(run: Callable[[str], Running], smtp: SmtpServer, tmp_path: Path) -> None:
     """For good: nobody else can be asked, and the reason says which channel failed and why."""
     smtp.refuse["alice@example.com"] = "550 no such user"

@@ -183,6 +183,7 @@ def test_a_mailbox_that_can_only_be_read(imap: ImapServer, reader: Callable[[int
     assert (len(made), reading.mailbox.problem) == (1, "")
 
 
+@pytest.mark.long
 def test_one_that_can_not_be_handled_keeps_nobody_waiting(imap: ImapServer, reader: Callable[[int], Reader]) -> None:
     reading = reader(imap.port)
 
@@ -200,6 +201,7 @@ def test_one_that_can_not_be_handled_keeps_nobody_waiting(imap: ImapServer, read
     reading.wait_for("another")
 
 
+@pytest.mark.long
 def test_a_mail_that_is_deleted_under_us(imap: ImapServer, reader: Callable[[int], Reader]) -> None:
     def becomes(subject: str) -> Handled:
         if subject == "two":

@@ -51,6 +51,7 @@ UNSEEN = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("form", UNSEEN.values(), ids=UNSEEN)
 def test_what_is_not_seen(form: str) -> None:
     assert said(form.format("approve")) == "unclear", "it is no answer"

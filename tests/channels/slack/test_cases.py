@@ -180,6 +180,7 @@ def test_a_plain_digest_opens_nothing(world, show) -> None:
     assert (world.state(request), refusals(world, request)) == ("pending", ["not-presented"])
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("value", ["", "|", "x", "{id}|0000000000000000", "{id}", "0|{digest}", "{id}|{digest}|x"])
 def test_a_value_that_is_none_of_ours(world, show, value) -> None:
     request, surface = show()

@@ -128,6 +128,7 @@ def test_a_scope_that_is_not_offered_any_more(world, show, slack) -> None:
     assert (world.state(request), refusals(world, request)) == ("pending", ["no-such-scope"])
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("value", ["run", "run|", "run|0000000000000000", "any|{seal}", "|{seal}", "run|{other}", "x|"])
 def test_a_choice_that_the_form_does_not_have(world, show, slack, value: str) -> None:
     request, _, view = form(show, slack)
@@ -200,6 +201,7 @@ def test_a_secret_is_in_no_form_and_no_message(world, show, slack) -> None:
     assert "and remembered: curl contacting" in surface.text()
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("text", [*HOSTILE.values(), "l" * 3_000, "\u202e" * 400])
 def test_whatever_stands_in_it_fits_and_is_only_text(text: str) -> None:
     asks = tuple(

@@ -140,6 +140,7 @@ def test_a_command_that_is_all_of_it_what_decided_has_no_marks() -> None:
     assert not [text for text in texts(asked(request_of()).blocks) if "^" in text]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("length", [2799, 2800, 2801, 60_000])
 def test_a_command_is_whole_up_to_2800_characters(length: int) -> None:
     command = ("echo " + "x" * length)[:length]

@@ -188,6 +188,7 @@ both = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.long
 @both
 def test_what_an_agents_command_types_approves_nothing_severe(
     in_tmux: Callable[..., tuple[Tmux, Path]], agent: Agent, ordinary: bool
@@ -208,6 +209,7 @@ def test_what_an_agents_command_types_approves_nothing_severe(
     assert agent.votes() == []
 
 
+@pytest.mark.long
 @both
 def test_the_passphrase_proves_for_a_while_that_a_human_types(
     in_tmux: Callable[..., tuple[Tmux, Path]], agent: Agent, ordinary: bool
@@ -254,6 +256,7 @@ def test_the_passphrase_proves_for_a_while_that_a_human_types(
 # At a terminal whose other end is held by a program that nobody knows: ours
 
 
+@pytest.mark.long
 def test_what_is_not_severe_counts_as_the_user(open_screen: Callable[..., Any], agent: Agent) -> None:
     screen = open_screen(program_text=PROGRAM, columns=140, **agent.wants("medium"))
     screen.armed()
@@ -366,6 +369,7 @@ def test_at_a_terminal_emulator_nothing_is_asked_for(
     assert agent.votes() == [("approve", "terminal")]
 
 
+@pytest.mark.long
 def test_where_all_commands_of_the_run_are_confined_nobody_types_but_the_human(
     open_screen: Callable[..., Any], agent: Agent
 ) -> None:

@@ -508,6 +508,7 @@ def test_ctrl_c_and_ctrl_z_are_the_editor_s(ask: Any, tmp_path: Path) -> None:
     assert screen.result()[1] == "touch QUESTION\n# stopped\n# typed\n# interrupted"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("stubborn", ["", "trap '' TERM INT HUP; "])
 def test_the_editor_is_ended_with_the_question(open_screen: Any, tmp_path: Path, stubborn: str) -> None:
     editor = script(tmp_path, f"{stubborn}echo $$ > '{tmp_path}/pid'; echo editing; {STAY}")
@@ -531,6 +532,7 @@ def test_time_passes_while_editing_in_place(open_screen: Any, tmp_path: Path) ->
     assert screen.result() is None
 
 
+@pytest.mark.long
 def test_sigterm_ends_the_editor_and_restores_the_terminal(open_screen: Any, tmp_path: Path) -> None:
     editor = script(tmp_path, f"stty -echo; echo $$ > '{tmp_path}/pid'; echo editing; {STAY}")
     screen = open_screen(shell='trap : TERM; "$@"; echo "ended $?"; read -r end', env={"EDITOR": editor})
@@ -545,6 +547,7 @@ def test_sigterm_ends_the_editor_and_restores_the_terminal(open_screen: Any, tmp
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("columns", [30, 200])
 def test_narrow_and_wide(ask: Any, columns: int) -> None:
     screen = ask("touch QUESTION; " + "x" * 100, columns=columns, rows=40)

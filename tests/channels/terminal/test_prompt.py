@@ -50,6 +50,7 @@ def test_it_closes_without_an_answer(make_request):
     assert run(make_request(), cancelled=lambda: True) is None
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("typed", ["y", "y\r", "yyyyyyyy", "\r", "\x1b[200~y\x1b[201~", "q", "qy"])
 def test_keys_that_were_there_first_are_no_answer(make_request, typed):
     looks = iter([False] * 8)

@@ -11,6 +11,7 @@ EARLIER = [
 ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("digit", "scope"), [("1", "action"), ("2", "run"), ("3", "hour")])
 def test_a_digit_chooses_a_scope(open_screen, digit, scope):
     screen = open_screen(rows=45, earlier=EARLIER)
@@ -36,6 +37,7 @@ def test_a_digit_chooses_a_scope(open_screen, digit, scope):
     assert "approved by" in screen.text()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("key", ["b", "\x1b", "\x07"])
 def test_back_is_to_the_question_and_y_is_once(open_screen, key):
     screen = open_screen(earlier=[])
@@ -68,6 +70,7 @@ def test_on_a_small_screen_a_scope_counts_once_it_was_shown(open_screen):
     assert screen.result()[-1] == "hour"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("typed", ["a2", "aa", "a\r", "a\x1b[200~2\x1b[201~", "\x1b[200~a2\x1b[201~"])
 def test_what_comes_at_once_chooses_nothing(open_screen, typed):
     screen = open_screen(rows=45, earlier=[])

@@ -187,6 +187,7 @@ def test_sigint_stops_the_run(open_screen):
     assert screen.result()[0] == "RunTerminated"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("keys", "notice"),
     [
@@ -216,6 +217,7 @@ def test_enter_pastes_and_control_keys_never_answer(open_screen, keys, notice):
     assert screen.result()[0] == "reject"
 
 
+@pytest.mark.long
 def test_type_ahead_never_answers(open_screen, tmp_path):
     gate = tmp_path / "go"
     os.mkfifo(gate)
@@ -310,6 +312,7 @@ def test_a_character_set_that_cannot_show_everything(open_screen):
     assert screen.result()[0] == "NoTerminal"
 
 
+@pytest.mark.long
 def test_a_terminal_that_goes_away(open_screen):
     screen = open_screen(shell='trap "" HUP; exec "$@"')
     screen.armed()
@@ -369,6 +372,7 @@ def test_a_window_too_small_to_read_in_approves_nothing(open_screen):
     assert screen.result()[0] == "approve"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("columns", [40, 100, 200])
 def test_narrow_and_wide(open_screen, columns):
     screen = open_screen(rows=60, columns=columns)
@@ -445,6 +449,7 @@ def test_changed_terminal_modes_are_put_back_and_disarm(open_screen):
 # ---- several at once -------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_two_programs_ask_one_after_the_other(open_screen, ask_argv):
     argv, result_of_other = ask_argv(command=["echo other"])
     screen = open_screen(shell=f'"$@" & {shlex.join(argv)} & wait', command=["echo one"])
@@ -462,6 +467,7 @@ def test_two_programs_ask_one_after_the_other(open_screen, ask_argv):
     assert [kinds[name] for name in names] == ["approve", "reject"]
 
 
+@pytest.mark.long
 def test_a_killed_asker_does_not_block_the_next(open_screen, ask_argv):
     argv, result_of_other = ask_argv(command=["echo other"])
     screen = open_screen(shell=f'"$@" & echo "pid $!"; wait; stty sane; {shlex.join(argv)}', command=["echo one"])
@@ -488,6 +494,7 @@ def test_the_terminal_is_left_as_it_was(open_screen, keys):
         screen.until(lambda on=on, off=off: screen.raw.rfind(off) >= screen.raw.rfind(on), f"{off!r}")
 
 
+@pytest.mark.long
 def test_sigterm_kills_but_restores_first(open_screen):
     screen = open_screen(shell='trap : TERM; "$@"; echo "ended $?"; read -r end')
     screen.armed()

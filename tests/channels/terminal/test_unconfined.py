@@ -53,6 +53,7 @@ def ask(open_screen: Callable[..., Any], place: Path) -> Callable[..., Any]:
     return start
 
 
+@pytest.mark.long
 def test_it_is_asked_about_again_and_runs_unconfined(ask: Callable[..., Any], place: Path) -> None:
     command = f"cat {place}/outside; test -e {place}/more && echo all is seen"
     screen = ask(command)
@@ -68,12 +69,14 @@ def test_it_is_asked_about_again_and_runs_unconfined(ask: Callable[..., Any], pl
     assert screen.result() == "what is outside\nall is seen\n"
 
 
+@pytest.mark.long
 def test_y_leaves_it_confined(ask: Callable[..., Any], place: Path) -> None:
     screen = ask(f"cat {place}/outside; test -e {place}/more || echo no more is seen")
     screen.send("y")
     assert screen.result() == "what is outside\nno more is seen\n"
 
 
+@pytest.mark.long
 def test_what_the_first_question_was_answered_with_runs_nothing(ask: Callable[..., Any], place: Path) -> None:
     screen = ask(f"cat {place}/outside")
     screen.armed("u unconfined")

@@ -187,6 +187,7 @@ def test_whoever_takes_no_answer_is_ended(inbox, lines: list[Line]) -> None:
     assert found.cycle.response_started, "it was answered"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "at_once", [pytest.param(1, id="one by one", marks=pytest.mark.long), pytest.param(20, id="many at once")]
 )

@@ -391,6 +391,7 @@ def test_an_expired_request_only_tells(inbox, page) -> None:
 # ---- everything that is no person ------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_scanners(inbox) -> None:
     """GET and HEAD on every link there is, a thousand times, decide nothing."""
     request, path = inbox.mailed()

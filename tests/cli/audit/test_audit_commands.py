@@ -223,6 +223,7 @@ def test_an_export_is_verified_against_a_head_kept_elsewhere(gate: Gate, hla: Hl
         assert hla("audit", "verify", *what, "--require-head").exit_code == 5
 
 
+@pytest.mark.long
 def test_a_head_from_standard_input(gate: Gate, path: Path) -> None:
     from humanlayer_agent.cli.audit import audit_commands
 
@@ -249,7 +250,7 @@ def test_a_head_that_was_changed_is_no_witness(gate: Gate, hla: Hla, tmp_path: P
     assert "was not signed" in str(hla("audit", "verify", "--head", str(tmp_path / "head.txt")).exception)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("change", "code", "said"),
     [
@@ -274,6 +275,7 @@ def test_what_happened_to_an_export(
     assert (result.exit_code, said in result.output) == (code, True), result.output
 
 
+@pytest.mark.long
 def test_segments_are_verified_in_their_order(gate: Gate, hla: Hla, tmp_path: Path) -> None:
     whole = tmp_path / "log.jsonl"
     hla("audit", "export", "-o", str(whole))
@@ -396,6 +398,7 @@ def test_one_request_by_the_beginning_of_its_id(gate: Gate, hla: Hla) -> None:
     assert unsafe(result.output) == set()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("request_id", ["zzz", ""])
 def test_an_id_that_names_no_single_request(gate: Gate, hla: Hla, request_id: str) -> None:
     gate.close()

@@ -67,6 +67,7 @@ def is_there() -> bool:
     return any(SECRET.encode() in each.read_bytes() for each in default_store_path().parent.iterdir())
 
 
+@pytest.mark.long
 def test_shown_and_deleted(store: SQLiteStore, export: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--older-than", "90d", "--exported", str(export))
     assert main(["audit", "purge", *options]) == 0
@@ -106,6 +107,7 @@ def test_what_was_kept_of_files_goes_with_it(
     assert main(["audit", "verify", "--head", str(export)]) == 0
 
 
+@pytest.mark.long
 def test_a_wrong_passphrase(store: SQLiteStore, export: Path) -> None:
     options = ("--older-than", "90d", "--exported", str(export), "--delete")
     assert at_terminal(*options, word="purge", passphrase="correct horse battery stapler")[0] == 1
@@ -113,6 +115,7 @@ def test_a_wrong_passphrase(store: SQLiteStore, export: Path) -> None:
     assert is_there()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("age", ["1h", "23h", "tomorrow", "2999-01-01", ""])
 def test_an_age(store: SQLiteStore, export: Path, age: str) -> None:
     assert main(["audit", "purge", "--older-than", age, "--exported", str(export)]) == 2

@@ -216,6 +216,7 @@ def talk(project: Path, *arguments: str) -> Any:
     return children.spawn(command[0], command[1:], env=env, cwd=str(project), timeout=600, encoding="utf-8")
 
 
+@pytest.mark.long
 def test_it_asks_first(project: Path, own_user: Path) -> None:
     child = talk(project)
     child.expect_exact("Type y to do this")
@@ -286,6 +287,7 @@ def ended(child: Any) -> tuple[int, str]:
     return child.exitstatus, child.before
 
 
+@pytest.mark.long
 def test_a_passphrase_is_typed_twice_with_yes_too(at_a_terminal: None, project: Path) -> None:
     """It is no confirmation, so --yes does not spare it."""
     child = talk(project, "--yes")
@@ -309,6 +311,7 @@ def test_a_passphrase_is_typed_twice_with_yes_too(at_a_terminal: None, project: 
     assert settings.load(project).signers == {signer.fingerprint}
 
 
+@pytest.mark.long
 def test_enter_alone_has_one_made_and_shown_once(at_a_terminal: None, project: Path, own_user: Path) -> None:
     child = talk(project)
     child.expect_exact("your signing key, locked by a passphrase that you type")
@@ -330,6 +333,7 @@ def test_enter_alone_has_one_made_and_shown_once(at_a_terminal: None, project: P
     assert all(made.encode() not in text for text in written(own_user).values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "keys",
     [
@@ -360,6 +364,7 @@ def without_a_terminal(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return children.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
+@pytest.mark.long
 def test_without_a_terminal_there_is_no_key_until_there_is_one(
     at_a_terminal: None, project: Path, own_user: Path
 ) -> None:
@@ -476,6 +481,7 @@ def test_nor_by_taking_the_mark_away(way: str, project: Path) -> None:
     assert not key_path().exists()
 
 
+@pytest.mark.long
 def test_a_key_that_is_none_is_named(project: Path, capsys: Said) -> None:
     data_folder().mkdir(parents=True, mode=0o700)
     key_path().write_text("not a key")

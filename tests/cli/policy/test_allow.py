@@ -58,7 +58,7 @@ def verdict(policy: Path, project: Path, command: str) -> str:
     return str(decision.verdict)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("command", "asked"),
     [
@@ -123,6 +123,7 @@ def test_what_is_allowed_needs_none(team: Path, project: Path, capsys: Capture) 
     assert team.read_text() == TEAM
 
 
+@pytest.mark.long
 def test_a_second_draft_stands_beside_the_first(team: Path, project: Path) -> None:
     commands = ["gh pr view 12", "cat /srv/a", "cat /srv/b", "gh pr list"]
     for command in commands:
@@ -132,6 +133,7 @@ def test_a_second_draft_stands_beside_the_first(team: Path, project: Path) -> No
     assert {(each.reason, each.expires) for each in policy.all_exceptions()} == {("We look: all day.", "2999-12-31")}
 
 
+@pytest.mark.long
 def test_what_it_shows_and_where_it_ends(team: Path, project: Path, capsys: Capture) -> None:
     assert draft(team, project, "gh pr view 12", "--until", "tomorrow") == 2
     assert "expected a day" in capsys.readouterr().err
@@ -143,6 +145,7 @@ def test_what_it_shows_and_where_it_ends(team: Path, project: Path, capsys: Capt
     assert f"added to {team}" in shown
 
 
+@pytest.mark.long
 def test_it_says_what_it_would_have_let_through(team: Path, project: Path, capsys: Capture) -> None:
     store = SQLiteStore(default_store_path())
     with Gate(build_director(project=project), store, None) as gate:
@@ -206,6 +209,7 @@ def talk(project: Path, *arguments: str) -> Any:
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("word", "code"), [("allow", 0), ("yes", 1)])
 def test_a_human_types_the_word(project: Path, word: str, code: int) -> None:
     child = talk(project, "gh pr view 12")
@@ -225,6 +229,7 @@ def test_a_human_types_the_word(project: Path, word: str, code: int) -> None:
         assert [path.name for path in mine.parent.iterdir()] == ["policy.yaml"], "nothing is left beside it"
 
 
+@pytest.mark.long
 def test_without_a_terminal_nothing_is_written(project: Path) -> None:
     done = children.run(
         [sys.executable, "-c", RUN, "policy", "allow", "gh pr view 12", "--project", str(project)],
@@ -234,6 +239,7 @@ def test_without_a_terminal_nothing_is_written(project: Path) -> None:
     assert not Path(config_path("policy.yaml")).exists()
 
 
+@pytest.mark.long
 def test_a_trusted_project_stays_trusted_and_another_is_refused(project: Path, capsys: Capture) -> None:
     path = project / ".humanlayer/policy.yaml"
     arguments = ["policy", "allow", "gh pr view 12", "--in", "project", "--project", str(project)]

@@ -75,6 +75,7 @@ def junit(capsys: pytest.CaptureFixture[str], *names: str) -> ElementTree.Elemen
     return ElementTree.fromstring(out.partition("?>")[2])
 
 
+@pytest.mark.long
 def test_shipped_policies(capsys: pytest.CaptureFixture[str]) -> None:
     top = junit(capsys, "guard", "strict")
     check(top)

@@ -158,6 +158,7 @@ def test_every_failure_is_shown(mine: Path, capsys: pytest.CaptureFixture[str]) 
     assert re.search(r"of [0-9]{3} examples passed", shown.splitlines()[-1])
 
 
+@pytest.mark.long
 def test_junit(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "test", str(mine), "strict", "--format", "junit"]) == 1
     top = ElementTree.fromstring(capsys.readouterr().out)
@@ -168,6 +169,7 @@ def test_junit(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "caches does not apply" in failure.get("message", "")
 
 
+@pytest.mark.long
 def test_results_for_programs_and_the_layers_by_default(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "test", "--project", str(project), "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
@@ -228,6 +230,7 @@ def test_any_other_answer_is_no(project: Path, answer: str) -> None:
     assert not trusted(project)
 
 
+@pytest.mark.long
 def test_nothing_typed_ahead_counts(project: Path) -> None:
     policy_of(project, ALLOW)
     child = talk(project, ahead="trust\n")

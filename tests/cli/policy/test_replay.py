@@ -143,6 +143,7 @@ def test_replay_runs_nothing_and_logs_nothing(tmp_path: Path, own_user: Path, ca
     assert not (own_user / "store").exists()
 
 
+@pytest.mark.long
 def test_people_who_wait_see_a_bar(runs: Path) -> None:
     runs.write_text("".join(json.dumps(row(n, f"cat file{n}")) + "\n" for n in range(2_000)))
     child = children.spawn(sys.executable, ["-c", RUN, "policy", "replay", "default", str(runs)], timeout=600)

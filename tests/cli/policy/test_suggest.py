@@ -53,6 +53,7 @@ def verdicts(project: Path, *commands: str) -> list[str]:
     return [str(director.evaluate(Action(each, cwd=str(project))).verdict) for each in commands]
 
 
+@pytest.mark.long
 def test_of_the_log(project: Path, capsys: Capture) -> None:
     answered(project, [*OFTEN, "cat /srv/other/a"], "approve")
     answered(project, ["pip install x"] * 10, "reject")
@@ -80,6 +81,7 @@ def test_it_writes_over_nothing(project: Path, capsys: Capture) -> None:
     assert (project.parent / "suggested.yaml").read_text() == "mine"
 
 
+@pytest.mark.long
 def test_of_recorded_runs(project: Path, capsys: Capture) -> None:
     runs = ["--runs", str(recorded(project, [*OFTEN, "ls"])), "--output", str(project.parent / "suggested.yaml")]
     assert main(["policy", "suggest", *runs]) == 2
@@ -89,6 +91,7 @@ def test_of_recorded_runs(project: Path, capsys: Capture) -> None:
     assert verdicts(project, "gh pr view 99") == ["allow"]
 
 
+@pytest.mark.long
 def test_nothing_to_suggest(project: Path, capsys: Capture) -> None:
     answered(project, OFTEN[:9], "approve")
     assert main(["policy", "suggest"]) == 1

@@ -220,6 +220,7 @@ def test_without_a_word_it_is_the_os_user_only(agent: Callable[..., Waiting]) ->
     assert vote.approver.assurance == "os"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("severity", ["high", "critical"])
 def test_what_is_severe_needs_the_word(severity: str, agent: Callable[..., Waiting]) -> None:
     one = agent(severity=severity)
@@ -446,6 +447,7 @@ def test_what_an_agent_that_was_killed_has_asked_is_closed_where_somebody_looks(
     assert "state   withdrawn, agent gone" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_watch(agent: Callable[..., Waiting]) -> None:
     one = agent()
     child: Any = children.spawn(
@@ -480,6 +482,7 @@ def _name() -> str:
 # More than once, and several at once
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("scope", "words", "name"),
     [

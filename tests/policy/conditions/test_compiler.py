@@ -13,6 +13,7 @@ Judge = Callable[..., PolicyDecision]
 YES, MAYBE, NO = "deny", "ask", "allow"
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize(
     ("when", "command", "expected"),
     [

@@ -60,6 +60,7 @@ UNKNOWN = ANY + "  - {id: unknown, decision: ask, confined: project, when: {prog
 NAMED = "  - {{id: r, decision: ask, when: {{{}program: node, argv: ['*', '...', x, '...']}}}}"
 
 
+@pytest.mark.sample(32)
 @pytest.mark.parametrize(
     ("command", "rule", "verdict"),
     [

@@ -55,6 +55,7 @@ def test_files_are_read_each_time(project: Path) -> None:
         assert director.evaluate(action).verdict is verdict
 
 
+@pytest.mark.long
 def test_threads_get_the_same_answers(director: Director, project: Path) -> None:
     commands = [f"rm -rf {'/srv/' if n % 2 else ''}x{n % 40}" for n in range(400)]
     expected = {c: director.evaluate(Action(c, cwd=str(project))).verdict for c in commands}

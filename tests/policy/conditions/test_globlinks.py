@@ -92,6 +92,7 @@ def test_where_patterns_lead_in_a_tmp_of_the_commands_own(project: Path, tmp_pat
     assert led("/tmp/d/*/x", Links(View("")), last=True) == ()
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("policy", ["default", "strict"])
 @pytest.mark.parametrize(
     "command",

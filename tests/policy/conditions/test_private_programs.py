@@ -27,6 +27,7 @@ def verdict(folder: Path, command: str, **more: object) -> str:
     return str(judge(folder, command, **more).verdict)  # type: ignore[arg-type]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "command",
     ["frob", "frob -x y", 'frob "$X"', "frob *", "nice frob", "frob | cat", "frob a > out", "FOO=1 frob", "bash -c 'frob'",
@@ -37,6 +38,7 @@ def test_it_is_taken_at_its_word(tmp_path: Path, command: str) -> None:
     assert verdict(tmp_path, command, rules=RULE.replace(", unread: true", "")) == "ask", "nobody said it aloud"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "command",
     [

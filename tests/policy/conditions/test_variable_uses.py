@@ -41,6 +41,7 @@ def evaluated(director: Director, command: str) -> tuple[str, tuple[str, ...]]:
     return str(decision.verdict), decision.rules
 
 
+@pytest.mark.sample(38)
 @pytest.mark.parametrize("when", DENIES)
 @pytest.mark.parametrize("command", USES)
 def test_a_rule_on_any_variable_fires(director_of: Callable[..., Director], when: str, command: str) -> None:

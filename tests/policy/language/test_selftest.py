@@ -339,6 +339,7 @@ def test_it_can_still_be_looked_at(policy: Path, project: Path, capsys: pytest.C
     assert main(["policy", "explain", "ls -la", "--policy", str(policy), "--project", str(project)]) == 0
 
 
+@pytest.mark.sample(1)
 def test_the_layers_can_be_tested(layer: Write, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     layer(BAD)
     assert main(["policy", "test", "--project", str(project)]) == 1

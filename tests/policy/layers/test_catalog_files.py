@@ -110,6 +110,7 @@ def test_by_its_name_and_not_by_a_path_of_the_project(machine: Machine) -> None:
     assert machine.verdict("PATH=$PWD:$PATH frob a") == "ask"
 
 
+@pytest.mark.long
 def test_what_goes_by_its_name_elsewhere_is_another_program(machine: Machine) -> None:
     """A project's `[project.scripts]`, a package, a container and another machine may each have a `frob` of their own."""
     machine.write("user")
@@ -373,6 +374,7 @@ OWN = [
 ]
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("policy", ["default", "strict", "ci", "sandbox"])
 @pytest.mark.parametrize("command", OWN)
 def test_an_agent_writes_none(machine: Machine, policy: str, command: str) -> None:

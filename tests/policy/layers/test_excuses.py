@@ -64,6 +64,7 @@ def test_a_project_does_not_excuse_where_the_user_has_locked_the_policy(machine:
     assert machine.verdict(READ) == "ask"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("rule", "command"),
     [

@@ -48,6 +48,7 @@ def test_a_comment_of_no_use_is_found(tmp_path: Path, comment: str, said: str) -
     assert (useless.place.line, useless.place.column, useless.level) == (4, 3, "note")
 
 
+@pytest.mark.long
 def test_it_counts_for_its_own_rule_only(tmp_path: Path) -> None:
     text = "rules:\n  # lint: ignore no-test - elsewhere\n" + RULE + RULE.replace("id: r", "id: s")
     assert {(f.about, f.ignored) for f in lint(tmp_path, text) if f.check == "no-test"} == {

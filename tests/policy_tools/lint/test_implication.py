@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cache
 from itertools import permutations
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -122,6 +123,7 @@ def as_sure(one: list[Hit], other: list[Hit]) -> bool:
     return True
 
 
+@pytest.mark.long
 @settings(max_examples=examples(25, soak=1000))
 @given(RULES)
 @example([("{effect: delete}", None), ("{effect: delete, program: rm}", "{flags: {any: [force]}}")])
@@ -149,6 +151,7 @@ def certainly(rule: CompiledRule, cases: list[Case]) -> list[str]:
     return [case.command for case in cases if any(hit.certain for hit in case.hits_of(rule))]
 
 
+@pytest.mark.long
 @settings(max_examples=examples(15, soak=600))
 @given(CONDITIONS, RULES)
 @example("{effect: read, paths: {all_within: [/srv/a/**]}}", [("{effect: read}", None)])

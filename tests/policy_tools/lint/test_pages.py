@@ -24,6 +24,7 @@ def page(check: Check) -> str:
     return (PAGES / f"{check.id}.md").read_text()
 
 
+@pytest.mark.sample(1)
 @BY_NAME
 def test_what_the_page_shows(check: Check, tmp_path: Path) -> None:
     bad, good = examples(check, tmp_path)

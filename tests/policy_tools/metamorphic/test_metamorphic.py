@@ -172,6 +172,7 @@ def test_results_for_programs(policy_of: Callable[[str], Path], capsys: pytest.C
     assert "rm -r -f" in (failure.text or "")
 
 
+@pytest.mark.long
 def test_what_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "test", "guard", "--metamorphic", "--transformations", "tabs,as-echo", "--seed", "3"]) == 0
     assert re.fullmatch(

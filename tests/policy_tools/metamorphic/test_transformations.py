@@ -233,7 +233,7 @@ def needed(command: str) -> str | None:
     return next((n for n in ("xxd", "ionice", "flock", "stdbuf", "rev") if n in command and not shutil.which(n)), None)
 
 
-@pytest.mark.sample(80)
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("name", transformations())
 def test_behaviour_stays(name: str, world: World) -> None:
     probes = (probe.replace("ROOT", str(world.root)) for probe in random.Random(name).sample(PROBES, len(PROBES)))
@@ -301,7 +301,7 @@ BY_CHANCE = ("shred", "mktemp", "shuf")
 TRUTHS = [example for example in catalog_examples() if example.truth is not None]
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ABOUT_ARGUMENTS)
 def test_programs_of_the_catalog_do_the_same(name: str, world: World) -> None:
     """Options and paths are rewritten as the catalog says: its own examples of what programs do to files must agree."""

@@ -20,6 +20,7 @@ BAD = "import shutil\nshutil.rmtree('/srv/data')"
 # ---- files from step to step ------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "wrote",
     [

@@ -292,6 +292,7 @@ def seen(folder: Path, script: str) -> bool:
     )
 
 
+@pytest.mark.sample(29)
 @pytest.mark.parametrize("way", PRINTS)
 def test_each_way_is_one_that_bash_goes(way: str, tmp_path: Path) -> None:
     script = way.format(e="cat secret", n=0)

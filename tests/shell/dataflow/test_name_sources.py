@@ -83,6 +83,7 @@ def test_who_loses_many_files_loses_what_lies_below(command: str, tree: Path) ->
     assert any(effect.below and effect.operand == str(tree) for effect in effects)
 
 
+@pytest.mark.sample(22)
 @pytest.mark.parametrize(
     "command",
     [
@@ -140,6 +141,7 @@ def test_the_first_of_many_names_is_the_pattern_and_the_others_are_read(command:
     assert "a.py" in touched(command, tree)
 
 
+@pytest.mark.sample(13)
 @pytest.mark.parametrize("name", ["x y.py", "-i", "sub/-i.py", "it's.py", "[a].py", "new\nline.py", "é.py", "b\\c.py"])
 @pytest.mark.parametrize("command", ["git ls-files | xargs cat", "grep -rl x . | xargs cat", "cat $(git ls-files)"])
 def test_names_that_are_split_or_options_tell_none(name: str, command: str, tree: Path) -> None:

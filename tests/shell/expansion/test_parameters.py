@@ -60,6 +60,7 @@ def script(chance: random.Random, kind: str) -> str:
     return "\n".join([*values, "n=x m=y o=n", f"set -- {some()}", f"a=({some()})", f"printf '<%s>' P {word} Q"])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", CERTAIN)
 def test_known_words_are_what_bash_makes_of_them(kind: str, tmp_path: Path) -> None:
     chance, certain = random.Random(kind), 0

@@ -217,6 +217,7 @@ _WORDS = st.sampled_from(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=examples(400))
 @given(
     names=st.sets(_NAMES, max_size=5),

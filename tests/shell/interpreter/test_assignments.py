@@ -24,6 +24,7 @@ WAYS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(56)
 @pytest.mark.parametrize("way", WAYS)
 def test_what_sets_a_variable_is_seen(way: str, tmp_path: Path) -> None:
     done = subprocess.run(

@@ -202,6 +202,7 @@ def test_what_is_done_with_an_answer_changes_no_other() -> None:
     assert not again.doubts
 
 
+@pytest.mark.long
 def test_many_threads() -> None:
     memory, wrong = Remembered(), []
 

@@ -105,6 +105,7 @@ REDIRECTED = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("form", REDIRECTED)
 @pytest.mark.parametrize("opened", OPENED)
 def test_a_descriptor_variable_holds_what_bash_gives_it(form: str, opened: str, tmp_path: Path) -> None:

@@ -389,6 +389,7 @@ def postgresql(short_folder: Path) -> Iterator[list[str]]:
     subprocess.run([*control, "-m", "immediate", "stop"], cwd=short_folder, check=True, stdout=subprocess.DEVNULL)
 
 
+@pytest.mark.long
 def test_psql_does_what_is_said(postgresql: list[str], tmp_path: Path) -> None:
     """Each of these runs a command; each is named, or nobody can tell."""
     for n, text in enumerate(
@@ -408,6 +409,7 @@ def test_psql_does_what_is_said(postgresql: list[str], tmp_path: Path) -> None:
         canary.unlink()
 
 
+@pytest.mark.long
 def test_psql_divides_texts_as_we_do(postgresql: list[str]) -> None:
     def answer(text: str) -> str:
         told = subprocess.run([*postgresql, "-tAc", text], capture_output=True, text=True, timeout=60)
@@ -444,6 +446,7 @@ def mariadb(short_folder: Path) -> Iterator[list[str]]:
         server.wait()
 
 
+@pytest.mark.long
 def test_mariadb_does_what_is_said(mariadb: list[str], tmp_path: Path) -> None:
     for text in (
         "system touch canary",
@@ -458,6 +461,7 @@ def test_mariadb_does_what_is_said(mariadb: list[str], tmp_path: Path) -> None:
         (tmp_path / "canary").unlink()
 
 
+@pytest.mark.long
 def test_mariadb_divides_texts_as_we_do(mariadb: list[str]) -> None:
     def answer(text: str) -> str:
         return subprocess.run([*mariadb, "-N", "-e", text], capture_output=True, text=True, timeout=60).stdout.strip()

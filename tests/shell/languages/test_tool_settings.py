@@ -176,6 +176,7 @@ OUTSIDE = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @for_each(("name", "text"), OUTSIDE)
 def test_what_settings_name_is_asked_about_when_they_are_written(name: str, text: str, empty: Director) -> None:
     assert empty.evaluate(Action(written(name, text), cwd=empty.project)).verdict is not Verdict.ALLOW
@@ -223,7 +224,7 @@ def test_what_is_data_is_not_asked_about(name: str, text: str, empty: Director) 
     assert empty.evaluate(Action(written(name, text), cwd=empty.project)).verdict is Verdict.ALLOW
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("command", "text"),
     [
@@ -260,6 +261,7 @@ def test_settings_of_another_name_are_read_when_a_tool_is_given_them(command: st
         assert verdict(tmp_path, command) is Verdict.ALLOW
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "command",
     ["uv run --env-file vars pytest", "dotenv -e vars -- pytest", "flask -e vars run", "bun --env-file=vars run test"],

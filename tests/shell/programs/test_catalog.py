@@ -36,6 +36,7 @@ def found(command: str) -> tuple[list[str], Program]:
     return [shown(e) for c in program.commands for e in c.effects], program
 
 
+@pytest.mark.long
 @for_each("example", EXAMPLES)
 def test_example(example: catalog.Example) -> None:
     """An example has exactly the effects it declares, and is resolved unless it says that it is not."""
@@ -45,6 +46,7 @@ def test_example(example: catalog.Example) -> None:
     assert resolved is not example.unresolved
 
 
+@pytest.mark.sample(21)
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
 def test_every_program_has_examples(path: Path) -> None:
     """One for each description (which several programs may share); two where it changes or runs something."""
@@ -130,6 +132,7 @@ def test_mistakes_are_named(text: str, message: str) -> None:
     assert "bad.yaml" in str(caught.value)
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
 def test_listed_commands_run_nothing_unseen(path: Path) -> None:
     """An option whose name says that it takes a command must not be plain text."""

@@ -20,6 +20,7 @@ def test_show_tells_options_operands_and_examples() -> None:
     assert "delete x (not resolved)" in done.output
 
 
+@pytest.mark.long
 def test_show_finds_sub_commands() -> None:
     done = runner.invoke(app, ["show", "git", "commit"])
     assert "--amend" in done.output

@@ -66,6 +66,7 @@ v1.0^{} v1.0^{commit} v1.0^0 v1.0~1 light origin/main remotes/origin/main stash 
 @{-1} main@{0} main@{1} HEAD@{1} HEAD@{2} ORIG_HEAD FETCH_HEAD @{u} main@{upstream} HEAD~1^{tree} both follows""".split()  # noqa: SIM905
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("pack", [False, True])
 def test_what_revisions_name(git: Git, scene: Path, pack: bool) -> None:
     if pack:
@@ -87,6 +88,7 @@ def test_what_revisions_name(git: Git, scene: Path, pack: bool) -> None:
         assert len(repository.remote_branches("main")) == 1
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     "text",
     ["", "nothing", "HEAD~99", "HEAD^3", "HEAD@{99}", "stash@{7}", ":/one", "HEAD:a", "../config", "config", "..", "a b",
@@ -112,6 +114,7 @@ def test_a_log_that_says_it_was_left_for_itself(scene: Path) -> None:
         repository.revision("-")
 
 
+@pytest.mark.long
 def test_logs_are_not_read_again_and_again(scene: Path) -> None:
     log = scene / ".git/logs/HEAD"
     log.write_text(log.read_text() + "x" * (20 << 20))
@@ -119,6 +122,7 @@ def test_logs_are_not_read_again_and_again(scene: Path) -> None:
         list(map(repository.revision, ["HEAD@{1}"] * 20))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("line", ["\n", "[\n", " ", "worktree = a" + " " * 1000, "[branch \n"])
 def test_settings_that_are_long(scene: Path, line: str) -> None:
     with (scene / ".git/config").open("a") as file:
@@ -223,6 +227,7 @@ def history(git: Git, seed: int) -> None:
     git("fast-import", "--quiet", "--force", given="\n".join(lines).encode())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_merge_bases_and_ranges(git: Git, top: Path, seed: int) -> None:
     history(git, seed)

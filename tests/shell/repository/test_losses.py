@@ -136,7 +136,7 @@ KEPT = [
 ]
 
 
-@pytest.mark.sample(15)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(("text", "lost"), LOST)
 def test_what_would_be_lost_is_named(changed: Path, text: str, lost: str) -> None:
     (found,) = said(changed, text)
@@ -145,11 +145,13 @@ def test_what_would_be_lost_is_named(changed: Path, text: str, lost: str) -> Non
     assert found.count(",") == lost.count(",")
 
 
+@pytest.mark.sample(11)
 @pytest.mark.parametrize("text", KEPT)
 def test_nothing_is_said_where_nothing_would_be_lost(changed: Path, text: str) -> None:
     assert said(changed, text) == ()
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("text", [text for text, lost in LOST if "commits" not in lost and "worktree" not in text])
 def test_nothing_is_said_of_what_is_clean(scene: Path, text: str) -> None:
     assert said(scene, text) == ()

@@ -126,6 +126,7 @@ def driver(project: Path) -> None:
     os.utime(project / "led/a", (1, 1))
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     ("make", "where"),
     [
@@ -148,7 +149,7 @@ def test_code_in_settings_is_unread(project: Path, make: Callable[[Path], None],
     assert ran(project)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "command",
     [

@@ -53,6 +53,7 @@ def scene(drawn: Callable[[Draw], Path]) -> Path:
 NEW = {"file": "write", "sub/new": "write"}
 
 
+@pytest.mark.sample(18)
 @pytest.mark.parametrize(
     ("text", "changes"),
     [
@@ -180,6 +181,7 @@ def test_where_no_repository_is_nothing_is_doubted(tmp_path: Path) -> None:
     assert noted(tmp_path, "git checkout $X; cd $Y; git merge x; git stash; git worktree add w") == []
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize(
     ("text", "changes"),
     [

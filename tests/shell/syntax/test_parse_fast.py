@@ -209,6 +209,7 @@ def test_equal_on_generated_scripts() -> None:
     assert taken
 
 
+@pytest.mark.long
 def test_equal_on_mutants_of_realistic_commands() -> None:
     chance = random.Random(int(os.environ.get("HLA_SEED", "4711")))
     count = some(6_000, here=1_500, soak=300_000)
@@ -223,6 +224,7 @@ def test_equal_on_real_commands_and_takes_nearly_all_of_them() -> None:
     assert taken / len(chosen) >= 0.98
 
 
+@pytest.mark.long
 def test_equal_on_mutants_of_real_commands() -> None:
     commands = [text for text in corpus() if len(text) < 400]
     chance = random.Random(int(os.environ.get("HLA_SEED", "4711")))
@@ -243,6 +245,7 @@ def test_so_are_words_and_blanks_alone(text: str) -> None:
     assert fast_path._pieces(text) == fast_path._LINE_PIECE.findall(text)
 
 
+@pytest.mark.long
 def test_takes_linear_time() -> None:
     # no assertion on time: a quadratic or exponential expression would not come back from these
     for unit in ("'' ", '"\\"" ', "a=", "\\ ", "$x", "<<E ", "a|", " \\\n", "{", "~:", "*[", '"$'):

@@ -37,6 +37,7 @@ def test_same_seed_same_script() -> None:
     assert len({ScriptGenerator(seed).script().text for seed in range(50)}) > 40
 
 
+@pytest.mark.long
 def test_no_command_is_hidden_and_no_decoy_is_listed() -> None:
     pairs = accepted(500, 5000)
     assert len(pairs) > (0.8 * len(generated(500, 5000)))

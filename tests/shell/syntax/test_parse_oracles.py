@@ -96,6 +96,7 @@ def test_argv_is_that_of_both_others(text: str) -> None:
     assert joined(tree_sitter_argv(text) or []) == ours
 
 
+@pytest.mark.long
 def test_mutants_differ_only_where_the_reason_is_known() -> None:
     program, chance = shfmt(), random.Random(int(os.environ.get("HLA_SEED", "1234")))
     for _ in range(10_000 if SOAK else 400):
@@ -110,6 +111,7 @@ def real_commands() -> list[str]:
         return list(dict.fromkeys(json.loads(row)["command"] for row in rows))
 
 
+@pytest.mark.long
 def test_mutants_of_real_commands_differ_only_where_the_reason_is_known() -> None:
     program, chance = shfmt(), random.Random(int(os.environ.get("HLA_SEED", "1234")))
     commands = [text for text in real_commands() if len(text) < 400]

@@ -66,6 +66,7 @@ def test_spans_of_groups_cover_their_braces() -> None:
     assert [text[part.start : part.end] for part in body.parts] == ["{ a; } > f", "( b )"]  # type: ignore[union-attr]
 
 
+@pytest.mark.long
 def test_spans_of_generated_scripts() -> None:
     checked = 0
     for seed in range(300):

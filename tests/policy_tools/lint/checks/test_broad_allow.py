@@ -9,6 +9,7 @@ from humanlayer_agent.policy_tools.lint import Finding
 Lint = Callable[..., list[Finding]]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("when", "witness"),
     [
@@ -33,6 +34,7 @@ def test_an_allow_with_its_witness(lint_rules: Lint, when: str, witness: str) ->
     assert witness in found.message + found.witness.command
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "rules",
     [

@@ -44,6 +44,7 @@ def test_what_is_well(lint_rules: Lint, written: str) -> None:
     assert not lint_rules(RULE, "idle-exception", more="extends: [builtin:default]\n" + written)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("check", "written", "said"),
     [
@@ -65,6 +66,7 @@ def test_a_list_that_only_an_exception_names_is_used(lint_rules: Lint) -> None:
     assert not lint_rules(RULE, "unused-list", lists="{mine: [/srv/x]}", more=more)
 
 
+@pytest.mark.long
 def test_an_allow_is_not_shadowed_by_a_rule_that_excuses_it(lint_rules: Lint) -> None:
     allow = "  - {id: pr, decision: allow, when: {program: gh, effect: network, role: service-read}}\n"
     more = "extends: [builtin:default]\n"

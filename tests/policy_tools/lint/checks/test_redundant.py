@@ -18,7 +18,7 @@ def two(first: str, second: str, *, severity: str = "high") -> str:
     return ASK % ("wide", severity, first) + ASK % ("narrow", "medium", second)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("wide", "narrow"),
     [
@@ -53,6 +53,7 @@ def test_covered(lint_rules: Lint, wide: str, narrow: str) -> None:
     assert {"wide", "narrow"} <= set(found.witness.rules)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("wide", "narrow"),
     [
@@ -71,6 +72,7 @@ def test_a_more_severe_rule_is_needed(lint_rules: Lint) -> None:
     assert lint_rules(rules, "redundant") == []
 
 
+@pytest.mark.long
 def test_a_stricter_rule_covers_whatever_the_severity(lint_rules: Lint) -> None:
     rules = two("{effect: delete}", "{effect: delete, program: rm}", severity="low").replace("ask", "deny", 1)
     (found,) = lint_rules(rules, "redundant")
@@ -78,6 +80,7 @@ def test_a_stricter_rule_covers_whatever_the_severity(lint_rules: Lint) -> None:
     assert "decides more" in found.message
 
 
+@pytest.mark.long
 def test_an_exception_of_the_wider_rule_counts(lint_rules: Lint) -> None:
     wide = "{effect: delete}, unless: {program: rm}"
     assert lint_rules(two(wide, "{effect: delete, paths: {any_within: [/srv/**]}}"), "redundant") == []
@@ -85,11 +88,13 @@ def test_an_exception_of_the_wider_rule_counts(lint_rules: Lint) -> None:
     assert not found.unknown, "the exception is about another program"
 
 
+@pytest.mark.long
 def test_of_two_that_say_the_same_the_later_is_too_many(lint_rules: Lint) -> None:
     (found,) = lint_rules(two("{effect: delete}", "{effect: delete}", severity="medium"), "redundant")
     assert (found.about, found.unknown) == ("narrow", False)
 
 
+@pytest.mark.long
 def test_what_several_rules_cover_together_is_unknown(lint_rules: Lint) -> None:
     rules = ASK % ("a", "medium", "{effect: delete, role: operand}")
     rules += ASK % ("b", "medium", "{effect: delete, not: {role: operand}}") + ASK % ("c", "low", "{effect: delete}")
@@ -97,6 +102,7 @@ def test_what_several_rules_cover_together_is_unknown(lint_rules: Lint) -> None:
     assert (found.about, found.unknown) == ("c", True)
 
 
+@pytest.mark.long
 def test_allows(lint_rules: Lint) -> None:
     rules = (
         "  - {id: all, decision: allow, when: {effect: read, paths: {all_within: ['${PROJECT}/**']}}}\n"

@@ -12,6 +12,7 @@ Lint = Callable[..., list[Finding]]
 ALLOW = "  - {id: mine, decision: allow, when: %s}\n"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("allow", "stop"),
     [
@@ -29,6 +30,7 @@ def test_shadowed(lint_rules: Lint, allow: str, stop: str) -> None:
     assert "mine" not in found[0].witness.rules
 
 
+@pytest.mark.long
 def test_it_is_proven_or_unknown(lint_rules: Lint) -> None:
     stop = "  - {id: stop, decision: deny, when: {effect: read, paths: {none_within: ['${PROJECT}/**']}}}\n"
     (found,) = lint_rules(ALLOW % "{effect: read, paths: {all_within: [/srv/a/**]}}" + stop, "shadowed")
@@ -60,6 +62,7 @@ CONFINED = """\
 MORE = 'defaults: {confine: project}\nconfinements: {project: {write: ["${PROJECT}/**"]}}\n'
 
 
+@pytest.mark.long
 def test_what_asks_only_where_nothing_is_confined_shadows_nothing_that_is(lint_rules: Lint) -> None:
     rules = [CONFINED.format(asks=asks) for asks in ("confined: project", "severity: low")]
     (confined,), (always,) = (lint_rules(each, "shadowed", more=MORE) for each in rules)

@@ -26,7 +26,7 @@ CONTRADICTIONS = {
 }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("when", "said"), CONTRADICTIONS.items())
 def test_contradictions(lint_rules: Lint, when: str, said: str) -> None:
     (found,) = lint_rules(f"  - {{id: r, decision: deny, when: {when}}}\n", "vacuous")
@@ -35,6 +35,7 @@ def test_contradictions(lint_rules: Lint, when: str, said: str) -> None:
     assert found.witness is not None
 
 
+@pytest.mark.long
 def test_unless_excuses_everything(lint_rules: Lint) -> None:
     rule = (
         "  - {id: r, decision: ask, when: {effect: delete, program: rm}, unless: {effect: [delete, move]},"
@@ -47,6 +48,7 @@ def test_unless_excuses_everything(lint_rules: Lint) -> None:
     assert found.place.path[-1] == "unless"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "when",
     [

@@ -392,6 +392,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("known", FORMATS, ids=lambda f: f.NAME)
 @settings(max_examples=examples(150))
 @given(data=values)

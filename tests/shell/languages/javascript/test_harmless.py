@@ -163,6 +163,7 @@ UNREADABLE = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @for_each("text", UNREADABLE)
 def test_what_can_not_be_read_is_said_to_be(text: str) -> None:
     found = javascript.read(text)

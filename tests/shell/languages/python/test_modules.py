@@ -163,6 +163,7 @@ def test_a_mistake_is_found() -> None:
 # ---- what the tables name is there --------------------------------------------------------------------
 
 
+@pytest.mark.long
 @for_each("first", STANDARD)
 def test_names_exist(first: str) -> None:
     """A name in a table is in one of the modules that it stands for, in this Python or in another."""
