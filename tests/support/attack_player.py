@@ -54,24 +54,24 @@ class Played:
 
 def main() -> None:
     """Play what stands on standard input."""
-    _make_template()
+    make_template()
     for number, attack in enumerate(json.load(sys.stdin)):
         print(json.dumps(asdict(_played(attack, f"played-{os.getpid()}-{number}"))), flush=True)
 
 
 def _played(attack: dict[str, Any], run: str) -> Played:
-    _fresh()
+    fresh()
     for step in attack["steps"]:
         _bash(step)
     real = not CANARY.exists()
-    _fresh()
+    fresh()
     stopped = _supervised(attack["steps"], run)
     escaped = not CANARY.exists()
-    _fresh()
+    fresh()
     twin_stopped = _supervised(attack["twin"], f"{run}-confined", "--confined")
     unconfined = ""
     if attack["read"]:
-        _fresh()
+        fresh()
         unconfined = _supervised(attack["twin"], f"{run}-twin")
     return Played(attack["name"], real, escaped, stopped, twin_stopped, unconfined)
 
@@ -103,7 +103,8 @@ def _bash(step: str) -> None:
     )
 
 
-def _make_template() -> None:
+def make_template() -> None:
+    """Make the project that each attack begins in."""
     for name, text in FILES.items():
         path = TEMPLATE / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +113,8 @@ def _make_template() -> None:
         subprocess.run(["git", "-C", str(TEMPLATE), *words], check=True)
 
 
-def _fresh() -> None:
+def fresh() -> None:
+    """Put the project and the canary back, and go there."""
     shutil.rmtree(PROJECT, ignore_errors=True)
     shutil.copytree(TEMPLATE, PROJECT, symlinks=True)
     CANARY.parent.mkdir(exist_ok=True)
