@@ -14,6 +14,8 @@ from humanlayer_agent.shell.programs.spec import Always, Spec
 from humanlayer_agent.shell.syntax.tree import Word
 
 _FILE_SLOTS = frozenset({"read", "list", "write", "append", "delete", "move", "metadata"})
+_REPOSITORY = "repository"
+"""An effect with this role is on what git keeps of the directory, and on no file that lies in it."""
 _RESETS: dict[str, frozenset[str]] = {
     "env": frozenset({"ignore-environment", "unset"}),
     **dict.fromkeys(("sudo", "doas", "su", "runuser", "ssh", "docker", "podman", "kubectl", "chroot"), frozenset()),
@@ -205,7 +207,7 @@ def note_effects(run: Run, effects: Sequence[Always]) -> None:
         certain = not each.when or bool(each.when & run.command.flags)
         here = run.state.cwd if each.operand == "." else (each.operand,)
         for operand in here or (None,):
-            below = each.operand == "." and operand is not None and each.kind in _FILE_SLOTS
+            below = each.operand == "." and operand is not None and each.kind in _FILE_SLOTS and each.role != _REPOSITORY
             run.effect(
                 each.kind,
                 each.role,
