@@ -207,7 +207,8 @@ def note_effects(run: Run, effects: Sequence[Always]) -> None:
         certain = not each.when or bool(each.when & run.command.flags)
         here = run.state.cwd if each.operand == "." else (each.operand,)
         for operand in here or (None,):
-            below = each.operand == "." and operand is not None and each.kind in _FILE_SLOTS and each.role != _REPOSITORY
+            in_it = each.kind in _FILE_SLOTS and each.role != _REPOSITORY
+            below = in_it and each.operand == "." and operand is not None
             run.effect(
                 each.kind,
                 each.role,
