@@ -150,6 +150,21 @@ class Confinement:
         """Tell whether an absolute path without links can be written."""
         return any(profile.writes(path) for profile in self.profiles)
 
+    def protects(self, path: str) -> bool:
+        """Tell whether no profile would write an absolute path without links, were it not hidden there.
+
+        What one profile protects and another only hides may be made, as under the other alone.
+
+        Example:
+            >>> run = Profile("run", write=("/app/**",), protect=("/app/lib/**",), hide=("/app/**/*.pem",))
+            >>> install = Profile("install", write=("/app/**",), hide=("/app/**/*.pem",))
+            >>> [Confinement(each).protects("/app/lib/ca.pem") for each in ((run,), (run, install))]
+            [True, False]
+        """
+        return not any(
+            path in each.lift or (within(path, each.write) and not within(path, each.protect)) for each in self.profiles
+        )
+
     def entries(self, kind: Literal["read", "write", "protect", "hide", "lift"]) -> tuple[str, ...]:
         """Return the path sets of one kind, of every profile."""
         return tuple(dict.fromkeys(entry for profile in self.profiles for entry in getattr(profile, kind)))

@@ -194,7 +194,7 @@ def _read(
         if (inside or wanted.has(each.name, each.path)) and within(each.path, confinement.entries("protect")):
             folder = each.is_dir(follow_symlinks=False)
             opened = folder and any(other.startswith(f"{each.path}/") for other in lifted)
-            if not opened and (not confinement.writes(each.path) or (folder and each.path in lifted)):
+            if not opened and (confinement.protects(each.path) or (folder and each.path in lifted)):
                 hits.append((each.path, "protect"))
         if each.name == ".git":
             git.append(each.path)

@@ -34,6 +34,18 @@ def test_what_is_deeper_is_found_where_a_profile_opens_what_holds_it(project: Pa
     assert survey(Confinement((build, commit))).protected == {f"{project}/.git/hooks"}
 
 
+def test_what_one_profile_protects_and_another_hides_may_be_made(project: Path) -> None:
+    """Else the certificates of a package that a human let be installed would be moved aside."""
+    (project / "site-packages").mkdir()
+    (project / "site-packages/cacert.pem").touch()
+    sets = {"write": (f"{project}/**",), "hide": (f"{project}/**/*.pem",)}
+    run = Profile("run", protect=(f"{project}/**/site-packages/**",), **sets)
+    install = Profile("install", **sets)
+    assert f"{project}/site-packages/cacert.pem" in survey(Confinement((run,))).protected
+    both = survey(Confinement((run, install)))
+    assert (both.protected, both.hidden) == (set(), {f"{project}/site-packages/cacert.pem"})
+
+
 @pytest.mark.parametrize("forged", [False, True])
 def test_a_folder_is_looked_at_anew_when_it_has_changed(project: Path, forged: bool) -> None:
     """Its time of modification may be set back; that of change may not."""
