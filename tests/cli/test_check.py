@@ -212,7 +212,12 @@ def test_what_is_asked_about_says_how_it_runs_once_it_was_approved(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     online = "confined to project + online (network by forwarder: example.org:443)"
-    for command, runs in (("curl https://example.org", online), ("sudo ls", "not confined")):
+    packages = "confined to project + repository + installs (network by forwarder: public web servers)"
+    for command, runs in (
+        ("curl https://example.org", online),
+        ("pre-commit run", packages),  # it writes git's index
+        ("sudo ls", "not confined"),
+    ):
         asked = ["check", "--policy", "default", "--project", str(tmp_path), command]
         assert main(asked) == 4
         assert "confined" not in capsys.readouterr().out
