@@ -28,6 +28,7 @@ READERS = {
     "device": "system.device",
     "django": "python.django",
     "docker-inspect": "clusters.inspect",
+    "download": "network.download",
     "entr": "shell_text.entr",
     "env": "env_sudo.read",
     "find": "find.read",

@@ -1,13 +1,66 @@
-"""ip and its like (what a sub-command does stands in a verb), and socat's addresses."""
+"""What curl and wget call a download, ip and its like (what a sub-command does stands in a verb), socat's addresses."""
+
+import re
 
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
-from humanlayer_agent.shell.programs.spec import Spec
+from humanlayer_agent.shell.programs.spec import Always, Spec
 
 _SHOWS = frozenset(str.split("show list lst ls sh s l get help"))
 _FILES = frozenset({"open", "file", "create", "pipe", "gopen"})
+_ADDRESS = re.compile(r"(?:https?://)?(?![a-z]+://)[^/?#\[\]{}]+(?:/(?P<path>[^?#\[\]{}]*))?(?P<query>\?[^#\[\]{}]*)?")
+_NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9._~+@=,-]+")
+_SOMEWHERE = (Always("write", "download", ".", frozenset(), frozenset()),)
+_NOTHING = frozenset({"output-document", "spider", "version", "help"})
+"""With these wget writes nothing, or what they name."""
+_FOLDERS = frozenset({"directory-prefix", "output-dir"})
+_OTHERWISE = frozenset({"input-file", "recursive", "other-names", "accept", "remote-header-name", "base"})
+"""With these something else than its address names a file, or more is downloaded than is named."""
+
+
+def download(run: Run, spec: Spec, fields: list[Field]) -> None:
+    """curl -O and wget: what is downloaded is called what its address ends with, where no option says otherwise.
+
+    Sources: curl(1), --remote-name; the manual of GNU wget, --trust-server-names (else a redirection changes no name).
+    """
+    spec_reader.apply_plain(run, spec, fields)
+    arguments = read_arguments(spec, fields)
+    flags = arguments.flags()
+    by_wget = run.command.program == "wget"
+    if not flags.isdisjoint(_NOTHING) if by_wget else "remote-name" not in flags:
+        return
+    given = [(use.option.name, use.value) for use in arguments.options if use.value]
+    folders = [value for option, value in given if option in _FOLDERS]
+    names = [
+        _name(each.text or "", by_wget)
+        for each in (*arguments.operands, *(value for option, value in given if option == "url"))
+    ]
+    certain = flags.isdisjoint(_OTHERWISE) and not arguments.unknown and not arguments.loose
+    if "input-file" in flags:
+        run.effect("network", "operand", None, False, run.command.span, "wget input-file")
+    if not (names and all(names) and certain and all(each.text for each in folders)):
+        if not folders:
+            spec_reader.note_effects(run, _SOMEWHERE)
+        for each in folders if by_wget else ():  # curl's is noted as what the option names
+            run.path("write", each, role="download", origin="wget directory-prefix")
+        return
+    folder = f"{folders[-1].text}/" if folders else ""
+    for name in names:
+        target = spec_reader.implied(run.command, folder + name)
+        run.path("write", target, role="download", origin=f"{run.command.program} URL")
+
+
+def _name(address: str, by_wget: bool) -> str:
+    """What is downloaded from an address is called; "" where that can't be told."""
+    found = _ADDRESS.fullmatch(address.partition("#")[0])
+    if found is None or (by_wget and found["query"]):  # wget has the query in the name
+        return ""
+    name = (found["path"] or "").rpartition("/")[2]
+    if not name and by_wget:
+        return "index.html"
+    return name if _NAME.fullmatch(name) else ""
 
 
 def ip(run: Run, spec: Spec, fields: list[Field]) -> None:
