@@ -146,7 +146,7 @@ def test_without_a_terminal(environment: dict[str, str], tmp_path: Path, home: P
     assert "The run ended Submitted" in shown
     assert "not confined here" in shown
     assert "tidy" not in "".join(word for word, _, _ in records(shown))
-    assert "2 of them were denied because nobody could be asked" in shown
+    assert "2 of them were denied because nobody could be asked" in shown, shown
     ran = records(shown)
     assert len(ran) == 11
     assert [r for r in ran if not r[2]] == [("curl", "ask", False), ("rm", "ask", False), ("hla", "deny", False)]

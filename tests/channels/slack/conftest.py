@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.channels.slack import socket_mode
+from humanlayer_agent.channels.slack import api, socket_mode
 from humanlayer_agent.channels.slack.api import SlackApi
 from humanlayer_agent.channels.slack.channel import EVENT, SlackChannel
 from humanlayer_agent.channels.slack.seal import Seal
@@ -202,6 +202,7 @@ class SlackRig:
 def slack(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSlack]:
     """A Slack that is as patient as a test: how long it waits is tested where it is set to something else."""
     monkeypatch.setattr(socket_mode, "STALE_SECONDS", PATIENCE)
+    monkeypatch.setattr(api, "QUICK_SECONDS", PATIENCE)
     with FakeSlack(ack_seconds=PATIENCE) as made:
         made.world.trigger_seconds = PATIENCE
         yield made
