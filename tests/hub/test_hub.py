@@ -346,7 +346,7 @@ def test_people_are_reminded(serve, store, board, ask):
     serve()
     request = ask(ttl=600_000, age=310_000)
     message = posted(board, request)
-    assert board.pings(request.id) == [ALICE, BOB]
+    until(lambda: board.pings(request.id) == [ALICE, BOB], "pings of both")
     posted(board, ask("make other"))  # it has looked at everything again meanwhile
     assert board.pings(request.id) == [ALICE, BOB], "not at once: it has only just been shown"
     assert message["offers"]
