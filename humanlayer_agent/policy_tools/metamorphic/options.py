@@ -20,6 +20,9 @@ _FAMILIES = frozenset({"files", "text", "list", "search"})
 _NOT_GETOPT = frozenset({"tr", "seq", "printf", "echo", "test", "[", "true", "false"})
 """Programs of those families that end their options at the first operand, or have another way of their own."""
 
+_AS_DESCRIBED = frozenset({"", "download"})
+"""Grammars of programs whose options are read as the catalog describes them."""
+
 _LAST_COUNTS = frozenset({"network"})
 """Files of the catalog whose programs take the last value of an option that is given twice (curl, wget)."""
 
@@ -102,7 +105,7 @@ def read_call(command: syntax_tree.Simple, families: frozenset[str] = _FAMILIES)
     if not name or name in _NOT_GETOPT or CATALOG.family(name) not in families:
         return None
     spec, words = CATALOG.lookup(name), command.words[1:]
-    if spec is None or spec.grammar or spec.subcommands or not spec.permute:
+    if spec is None or spec.grammar not in _AS_DESCRIBED or spec.subcommands or not spec.permute:
         return None
     arguments = catalog.read_arguments(spec, [_field(word) for word in words])
     if arguments.unknown or arguments.loose:

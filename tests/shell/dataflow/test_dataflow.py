@@ -105,7 +105,7 @@ def arrivals(program: Program, source: str, target: str, ways: list[str] | None 
         (f"curl -o d/a {U}; mv d e; sh e/a", ["sh?"]),
         (f"git clone {U}.git d; sh d/a", ["sh?"]),
         (f"curl {U} | tar xz; ./a/b", ["./a/b?"]),
-        (f"wget {U}.sh; sh i.sh", ["sh?"]),
+        (f"wget {U}.sh; sh i.sh", ["sh"]),
         (f'curl -o "$F" {U}; sh a', ["sh?"]),
         (f"curl -o a.sh {U}; find . -name '*.sh' -exec sh {{}} ';'", ["sh?"]),
         (f"ln -s a b; curl -o a {U}; sh b", ["sh"]),

@@ -1,4 +1,4 @@
-"""What curl and wget call a download, ip and its like (what a sub-command does stands in a verb), socat's addresses."""
+"""The names of what curl and wget download, ip and its like (a sub-command says what they do), socat's addresses."""
 
 import re
 
