@@ -75,7 +75,7 @@ def _held(these: list[dict[str, Any]]) -> list[Held]:
     return found
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_code_that_came_in_steps_does_nothing_outside(part: int) -> None:
     these = _staged()[part::_PARTS]

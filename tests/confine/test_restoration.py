@@ -127,7 +127,7 @@ def test_no_planted_link_is_followed(scene: Scene, tmp_path: Path) -> None:
     assert (outside / "canary").exists()
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["keep", "undo"])
 def test_a_folder_that_becomes_a_link_again_and_again_is_never_followed(scene: Scene, tmp_path: Path, way: str) -> None:
     outside, src = tmp_path / "outside", scene.project / "src"

@@ -275,6 +275,7 @@ def test_grant_and_take_back(inbox, tab: Session) -> None:
     assert tab.console == []
 
 
+@pytest.mark.long
 def test_several_by_ticks(inbox, tab: Session) -> None:
     requests = [inbox.ask(f"make {name}") for name in ("one", "two", "three")]
     for request in requests:

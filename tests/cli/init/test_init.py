@@ -180,7 +180,7 @@ def uncommented(text: str) -> str:
     return head + "\n" + "\n".join(lines)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["policy", "project"])
 def test_the_examples_in_policies_work_as_they_stand(name: str, tmp_path: Path) -> None:
     text = (TEMPLATES / f"{name}.yaml").read_text()

@@ -247,7 +247,7 @@ def covered(tmp_path_factory: pytest.TempPathFactory) -> Coverage:
     return coverage(load(path))
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_bars_fit(covered: Coverage, width: int) -> None:
     with open(os.devnull, "w") as nowhere:

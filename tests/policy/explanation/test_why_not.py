@@ -91,7 +91,7 @@ def test_what_can_not_be_read(explained: Explained) -> None:
     )
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["default", "strict", "sandbox"])
 def test_there_is_a_change_for_everything_that_is_not_allowed(name: str) -> None:
     """And none for what is: with every obstacle named, each example of the policy can be explained."""
