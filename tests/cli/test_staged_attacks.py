@@ -6,7 +6,6 @@ There are more than 1,500, which `make soak` plays; `make test-all` plays a quar
 """
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -17,11 +16,10 @@ from pathlib import Path
 import pytest
 
 from tests.support import enclosures
-from tests.support.attack_player import Played
+from tests.support.attack_player import Played, environment
 from tests.support.extent import ALL, SOAK
 from tests.support.staged_attacks import Attack, attacks
 
-_ROOT = Path(__file__).parents[2]
 _PARTS = 24 if SOAK else 8 if ALL else 4
 _SEED = 1
 
@@ -35,18 +33,12 @@ def _chosen() -> list[Attack]:
 def played(part: int) -> list[Played]:
     """What came of the attacks of one part."""
     here = [asdict(attack) | {"needs": []} for attack in _chosen()[part::_PARTS]]
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    env = {
-        "HOME": "/srv/home", "TMPDIR": "/srv/tmp", "PATH": path, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(_ROOT),
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        **{f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
-    }  # fmt: skip
     words = [
         enclosures.backend().path, "--ro-bind", "/", "/", "--tmpfs", "/srv", "--dir", "/srv/home", "--dir", "/srv/tmp", "--dev", "/dev", "--proc", "/proc",
         "--unshare-pid", "--unshare-net", "--unshare-ipc", "--die-with-parent", "--chdir", "/srv",
         sys.executable, "-m", "tests.support.attack_player",
     ]  # fmt: skip
-    done = subprocess.run(words, env=env, input=json.dumps(here), capture_output=True, text=True)
+    done = subprocess.run(words, env=environment(), input=json.dumps(here), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     found = [Played(**json.loads(line)) for line in done.stdout.splitlines()]
     assert len(found) == len(here)

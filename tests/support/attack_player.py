@@ -103,6 +103,16 @@ def _bash(step: str) -> None:
     )
 
 
+def environment() -> dict[str, str]:
+    """Return the variables with which a player is started: /srv is all it has, and git knows who commits."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {
+        "HOME": "/srv/home", "TMPDIR": "/srv/tmp", "PATH": path, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": str(Path(__file__).parents[2]), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        **{f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    }  # fmt: skip
+
+
 def make_template() -> None:
     """Make the project that each attack begins in."""
     for name, text in FILES.items():
