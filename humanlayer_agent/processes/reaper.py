@@ -55,19 +55,23 @@ def main() -> None:
     _report(b"end %d %d\n" % (returncode, left))
 
 
-def descendants(root: int) -> set[int]:
-    """Process ids of all living descendants of `root`, from /proc (empty where there is none)."""
+def descendants(root: int) -> list[int]:
+    """Process ids of all living descendants of `root`, from /proc (empty where there is none).
+
+    Parents come before their children: who signals them in this order does not make a shell go on to its next command
+    because the one before has ended.
+    """
     children: dict[int, list[int]] = {}
     for pid, (alive, parent, _) in processes().items():
         if alive:
             children.setdefault(parent, []).append(pid)
-    found: set[int] = set()
+    found: dict[int, None] = {}
     stack = [root]
     while stack:
         new = [pid for pid in children.get(stack.pop(), ()) if pid not in found]
-        found.update(new)
+        found.update(dict.fromkeys(new))
         stack.extend(new)
-    return found
+    return list(found)
 
 
 def session_members(session: int) -> set[int]:
@@ -246,7 +250,7 @@ def _stop_all(stop_signal: int) -> set[int]:
     """Stop the descendants first, all of them: what forks faster than it is killed would never end."""
     stopped: set[int] = set()
     for _ in range(100):
-        new = descendants(os.getpid()) - stopped
+        new = set(descendants(os.getpid())) - stopped
         if not new:
             break
         for pid in new:

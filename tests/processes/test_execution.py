@@ -161,6 +161,12 @@ class TestNothingIsLeft:
         assert not alive(int(result.output))
 
     @linux
+    def test_what_waits_in_the_background_does_not_go_on(self, tmp_path: Path) -> None:
+        """Its sleep is ended: that must not begin what it slept for."""
+        result = bash('for i in {1..30}; do (sleep 600; echo "late $i") & done', tmp_path)
+        assert (result.output, result.returncode, result.left) == ("", 0, 0)
+
+    @linux
     def test_time_out(self, tmp_path: Path) -> None:
         result = met(
             lambda seconds: bash("setsid sleep 600 & echo $! > pid; sleep 600", tmp_path, timeout=seconds),
@@ -521,6 +527,15 @@ def test_starting_is_not_slowed_by_imports() -> None:
     modules = {line.rpartition("|")[2].strip() for line in loaded.splitlines()}
     assert "select" in modules
     assert not modules & {"signal", "enum", "re", "socket", "subprocess", "json", "typing", "ctypes"}
+
+
+def test_parents_come_before_their_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where their number is the higher one, because the kernel began to count anew in between."""
+    parents = {20: 1, 900: 20, 16: 900, 901: 16, 8: 901, 24: 20}
+    monkeypatch.setattr(reaper, "processes", lambda: {pid: (True, parent, 1) for pid, parent in parents.items()})
+    found = reaper.descendants(1)
+    assert sorted(found) == sorted(parents)
+    assert all(found.index(parent) < found.index(pid) for pid, parent in parents.items() if parent != 1)
 
 
 def test_descendants_of_a_tree() -> None:

@@ -158,6 +158,11 @@ def test_what_it_leaves_behind_ends(bash: Run, start: str) -> None:
     assert (result.returncode, result.left, result.timed_out) == (0, 0, False)
 
 
+def test_what_waits_in_the_background_does_not_go_on(bash: Run) -> None:
+    result = bash('for i in {1..30}; do (sleep 600; echo "late $i") & done')
+    assert (result.output, result.returncode, result.left) == ("", 0, 0)
+
+
 def test_what_is_left_is_told_to_end_first(bash: Run, project: Path) -> None:
     result = bash(
         "(trap 'echo cleaned > trap; exit' TERM; touch begun; while :; do sleep 0.01; done) & until [ -e begun ]; do sleep 0.01; done"
