@@ -147,13 +147,13 @@ class TestRun:
         assert (project / "mine").exists()
         assert records(trajectory)[:3] == [("touch", "allow", True), ("rm", "ask", False), ("ls", "allow", True)]
 
-    @pytest.mark.sample(1)
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("status", "said"),
         [
             (0, "connection refused); start what should, or correct model.model_kwargs.api_base"),
             (401, "the key in $OPENAI_API_KEY is refused (401: Wrong it is)"),
-            pytest.param(404, "the endpoint knows no such model (404: Wrong it is)", marks=pytest.mark.long),
+            (404, "the endpoint knows no such model (404: Wrong it is)"),
         ],
     )
     def test_the_model_can_not_be_asked(self, run: Run, tmp_path: Path, status: int, said: str) -> None:

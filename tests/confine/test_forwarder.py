@@ -478,6 +478,7 @@ for place in (("127.127.127.127", 880), ("0.0.0.0", 880), ("127.0.0.1", int(sys.
 # ---- hostile clients, and the end -------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_hostile_client_harms_nobody_but_itself(run: Run, ports: dict[str, int]) -> None:
     """More connections than there may be, heads that never end, and what is no request at all."""
     program = (
@@ -574,6 +575,7 @@ if os.fork() == 0:
     assert (sorted(os.listdir("/proc/self/fd")), forwarders()) == before
 
 
+@pytest.mark.long
 def test_it_ends_at_the_time_out(run: Run, ports: dict[str, int]) -> None:
     before = forwarders()
     program = CLIENT + "exchange(('localhost', given), 'x')"

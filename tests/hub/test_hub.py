@@ -95,6 +95,7 @@ def test_an_approval_that_is_not_used_is_settled_again(serve, store, board, ask)
     shows(board, message, "lapsed by alice")
 
 
+@pytest.mark.long
 def test_an_expired_request_is_written_as_such_though_its_agent_is_gone(serve, store, board, ask, monkeypatch):
     late = [0]
     monkeypatch.setattr(store, "_clock", lambda: now_ms() + late[0])

@@ -88,6 +88,7 @@ def session(project: Path) -> Iterator[Callable[..., Session]]:
         one.child.close(force=True)
 
 
+@pytest.mark.long
 def test_yolo_is_the_default_and_said(session: Any, project: Path) -> None:
     run = session([["touch one", "touch FORBIDDEN", "touch three"], [SUBMIT]], confirm_exit=False)
     run.child.expect(r"mode\s+is\s+yolo:\s+supervision\s+asks")

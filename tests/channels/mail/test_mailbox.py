@@ -110,6 +110,7 @@ def counted(reader: Reader, refuses: bool = False) -> list[Counted]:
     return made
 
 
+@pytest.mark.long
 def test_many_mails_that_are_none_of_ours(
     imap: ImapServer, reader: Callable[[int], Reader], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,6 +105,7 @@ def test_an_end_without_a_word_is_noticed(receive, slack, heard, how) -> None:
     assert receiver.connections.problem == ""
 
 
+@pytest.mark.long
 def test_a_silent_connection_is_replaced(receive, slack, heard) -> None:
     receive(ping=0.2, pong=2.0)
     old = slack.socket.disturb("hang")
@@ -169,6 +170,7 @@ def test_socket_mode_that_was_switched_off_is_told(receive, slack, heard) -> Non
     assert "Socket Mode is switched off" in receiver.connections.problem
 
 
+@pytest.mark.long
 def test_it_goes_on_trying(receive, slack, heard) -> None:
     slack.fault("apps.connections.open", "http", status=503, count=2)
     receive()

@@ -99,6 +99,7 @@ def test_all_that_are_alike_are_rejected_by_one_key(agents):
     assert set(screen.result()["found"].values()) == {"Denial"}
 
 
+@pytest.mark.long
 def test_back_answers_nothing(agents):
     screen = agents("ask 1", "ask 2", rows=45)
     screen.armed("t these 2 together")

@@ -141,12 +141,13 @@ def test_what_the_policy_asks_about_is_shown_again(ask: Any, place: Path, tmp_pa
     assert states(tmp_path) == ["superseded", "approved"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("keys", "terminate"),
     [
-        pytest.param(["n", "\r"], False, marks=pytest.mark.long),
+        (["n", "\r"], False),
         (["q", "y"], True),
-        pytest.param(["\x03"], True, marks=pytest.mark.long),
+        (["\x03"], True),
     ],
 )
 def test_the_second_question_may_be_answered_with_no(
@@ -167,6 +168,7 @@ def test_the_second_question_may_be_answered_with_no(
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.long
 def test_an_edit_of_an_edit(ask: Any, tmp_path: Path) -> None:
     screen = ask()
     edit(screen, "touch QUESTION-2")
@@ -196,6 +198,7 @@ def test_escape_goes_back_and_keeps_the_change(ask: Any, place: Path) -> None:
     assert screen.result()[:2] == ["ran", "touch QUESTION"]
 
 
+@pytest.mark.long
 def test_nothing_changed_goes_back(ask: Any) -> None:
     screen = ask()
     screen.send("e")
@@ -226,6 +229,7 @@ def test_no_command_is_left(ask: Any) -> None:
     assert screen.result()[4]
 
 
+@pytest.mark.long
 def test_several_lines_and_tabs(ask: Any) -> None:
     screen = ask()
     edit(screen, "cat <<-END")
@@ -371,6 +375,7 @@ def test_the_editor_gets_a_private_file_that_is_gone_afterwards(ask: Any, tmp_pa
     assert not Path(path).parent.exists()
 
 
+@pytest.mark.long
 def test_the_editor_goes_on_with_what_was_changed_in_place(ask: Any, tmp_path: Path) -> None:
     screen = ask(env={"EDITOR": script(tmp_path, 'sed -i "s/one/two/" "$1"')})
     edit(screen, "echo one")
@@ -384,17 +389,17 @@ def test_a_command_that_ends_in_a_newline_keeps_it(ask: Any, tmp_path: Path) -> 
     assert screen.result()[1] == "echo x\n"
 
 
-@pytest.mark.sample(2)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("editor", "notice"),
     [
         ("true", "left it as it was"),
         ('echo "echo x" > "$1"; exit 3', "failed (3)"),
-        pytest.param("kill -9 $$", "failed (-9)", marks=pytest.mark.long),
+        ("kill -9 $$", "failed (-9)"),
         ('printf "\\n \\n" > "$1"', "is no command"),
-        pytest.param('printf "a\\\\0b" > "$1"', "is no command", marks=pytest.mark.long),
+        ('printf "a\\\\0b" > "$1"', "is no command"),
         ('printf "\\\\377" > "$1"', "is not UTF-8"),
-        pytest.param('rm "$1"', "No such file", marks=pytest.mark.long),
+        ('rm "$1"', "No such file"),
         ('rm "$1"; ln -s /etc/hostname "$1"', "Too many levels"),
         ('head -c 200000 /dev/zero | tr "\\\\0" x > "$1"', "too long"),
     ],
@@ -483,6 +488,7 @@ def test_it_does_not_wait_for_ever_to_tell(terminal: int, monkeypatch: pytest.Mo
     assert select.select([terminal], [], [], 0)[0] == []
 
 
+@pytest.mark.long
 def test_back_to_the_original_is_no_change(ask: Any, tmp_path: Path) -> None:
     screen = ask(env={"EDITOR": script(tmp_path, 'echo "touch QUESTION" > "$1"')})
     edit(screen, "touch changed")
@@ -492,6 +498,7 @@ def test_back_to_the_original_is_no_change(ask: Any, tmp_path: Path) -> None:
     assert screen.result()[4]
 
 
+@pytest.mark.long
 def test_ctrl_c_and_ctrl_z_are_the_editor_s(ask: Any, tmp_path: Path) -> None:
     """It is the foreground job: its Ctrl-C does not stop our run, and a stopped editor goes on."""
     lines = 'echo "# stopped" >> "$1"; echo ready; kill -TSTP $$; echo going; read -r line; echo "# $line" >> "$1"; echo noted'
@@ -547,7 +554,7 @@ def test_sigterm_ends_the_editor_and_restores_the_terminal(open_screen: Any, tmp
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("columns", [30, 200])
 def test_narrow_and_wide(ask: Any, columns: int) -> None:
     screen = ask("touch QUESTION; " + "x" * 100, columns=columns, rows=40)

@@ -51,6 +51,7 @@ def test_back_is_to_the_question_and_y_is_once(open_screen, key):
     assert screen.result()[-1] == "typed"  # and no scope
 
 
+@pytest.mark.long
 def test_on_a_small_screen_a_scope_counts_once_it_was_shown(open_screen):
     screen = open_screen(rows=22, columns=40, earlier=EARLIER)
     screen.armed("a allow more than once")
@@ -80,6 +81,7 @@ def test_what_comes_at_once_chooses_nothing(open_screen, typed):
     assert not screen._result.exists()
 
 
+@pytest.mark.long
 def test_y_is_no_answer_where_scopes_are_shown(open_screen):
     screen = open_screen(rows=45, earlier=[])
     screen.armed("a allow more than once")
@@ -128,6 +130,7 @@ def test_a_history_that_cannot_be_read_is_said(open_screen):
     assert screen.result()[-1] == "action"
 
 
+@pytest.mark.long
 def test_plain_lines(open_screen):
     screen = open_screen(rows=60, env={"TERM": "dumb"}, earlier=EARLIER)
     screen.shows("Type yes to run it once, more to allow more than once,")

@@ -342,6 +342,7 @@ def test_a_long_command_is_paged_before_it_can_be_approved(open_screen):
     assert screen.result()[0] == "approve"
 
 
+@pytest.mark.long
 def test_one_line_longer_than_the_screen_is_paged_too(open_screen):
     command = "echo " + "x" * 5000 + "; rm -rf /"
     screen = open_screen(rows=24, columns=80, command=[command])
@@ -419,6 +420,7 @@ def test_hostile_text_reaches_the_terminal_spelled_out(open_screen, plain):
     assert "RIGHT-TO-LEFT OVERRIDE" in text
 
 
+@pytest.mark.long
 def test_what_another_program_writes_is_painted_over(open_screen):
     screen = open_screen()
     screen.armed()
@@ -508,6 +510,7 @@ def test_sigterm_kills_but_restores_first(open_screen):
 # ---- a terminal that can only print lines ----------------------------------------------------------
 
 
+@pytest.mark.long
 def test_dumb_terminal_wants_the_word(open_screen):
     screen = open_screen(env={"TERM": "dumb"}, command=["echo \x1b[2J"])
     screen.shows("Type yes to run it once")
@@ -539,6 +542,7 @@ def test_dumb_terminal_answers_in_words(open_screen):
     assert screen.result()[:2] == ["respond", "it is in /srv"]
 
 
+@pytest.mark.long
 def test_dumb_terminal_stops_and_times_out(open_screen, tmp_path):
     screen = open_screen(env={"TERM": ""})
     screen.shows("Type yes to run it once")

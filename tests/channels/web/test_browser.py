@@ -134,6 +134,7 @@ def test_by_keyboard_alone(inbox, tab: Session) -> None:
     assert inbox.state(request) == "rejected"
 
 
+@pytest.mark.long
 def test_the_list_stays_up_to_date_by_itself(inbox, tab: Session) -> None:
     first = inbox.ask("make first")
     inbox.deliver(first)

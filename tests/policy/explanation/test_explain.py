@@ -39,7 +39,7 @@ def test_an_uncertain_clause(director_of: Callable[..., Director]) -> None:
     assert (missed.answer, missed.because) == ("maybe", ('paths: {all_within: ["${PROJECT}/**"]} (maybe)',))
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["default", "strict"])
 def test_it_says_what_the_decision_says(name: str) -> None:
     policy = load(find(name))
