@@ -228,7 +228,7 @@ class Database:
             return
         deadline = time.monotonic() + self._busy_ms / 1000
         connection.execute(f"PRAGMA busy_timeout={min(self._busy_ms, _LOOK_AGAIN_MS)}")
-        while schema.version_of(connection, self.path) < schema.newest():
+        while self._version(connection) < schema.newest():
             try:
                 connection.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
@@ -243,6 +243,14 @@ class Database:
                     connection.execute("ROLLBACK")
                 raise
         connection.execute(f"PRAGMA busy_timeout={self._busy_ms}")
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        """The version of the schema at one moment: it takes several reads, and another process may be leading it on."""
+        connection.execute("BEGIN")
+        try:
+            return schema.version_of(connection, self.path)
+        finally:
+            connection.execute("ROLLBACK")
 
     def _migrated_copy(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         """A store of an older version in memory, as this one would have it: a reader may not change the file."""

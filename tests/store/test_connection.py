@@ -344,6 +344,37 @@ def denied_by_store(answer: Permit | Denial | None) -> bool:
     return isinstance(answer, Denial) and answer.by == "store" and answer.reason.startswith("the audit log can't be")
 
 
+def test_another_process_has_it_ready_just_when_we_look(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it is takes three reads: half of an empty file and half of a store is no database of another program."""
+
+    class Slow:
+        """A connection behind which another process creates the store, after the first of its reads."""
+
+        def __init__(self, connection: sqlite3.Connection) -> None:
+            self._connection = connection
+
+        def execute(self, statement: str) -> sqlite3.Cursor:
+            found = self._connection.execute(statement)
+            if "application_id" in statement and not created:
+                created.append(True)
+                database.Database(path).close()
+            return found
+
+    def version_of(connection: sqlite3.Connection, where: Path) -> int:
+        checked.append(True)
+        return version(Slow(connection) if len(checked) == 2 else connection, where)  # type: ignore[arg-type]
+
+    created: list[bool] = []
+    checked: list[bool] = []
+    version = schema.version_of
+    monkeypatch.setattr(schema, "version_of", version_of)
+    database.Database(path).close()
+    assert created
+    with sqlite3.connect(path) as connection:
+        assert version(connection, path) == schema.newest()
+    connection.close()
+
+
 def test_locked_for_longer_than_the_time_out(
     path: Path, make_gate: Callable[..., Gate], act: Callable[..., Any]
 ) -> None:
