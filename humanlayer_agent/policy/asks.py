@@ -121,11 +121,14 @@ def _let_loose(program: Program, hits: Sequence[Hit], situation: Situation) -> I
     if not any(profile.write or profile.lift or profile.network != "none" for profile in more):
         return
     asked = {id(hit.command) for hit in hits if hit.verdict is Verdict.ASK}
+    gets = {id(hit.command) for hit in hits if hit.verdict is Verdict.ASK and _is_about_packages(hit.effect)}
     about: dict[tuple[int, int], list[Hit]] = {}
     for hit in hits:
         about.setdefault((id(hit.command), id(hit.effect)), []).append(hit)
     for each in about.values():
         hit = each[0]
+        if id(hit.command) in gets and _is_code_of_package(hit.effect):
+            continue  # who approves a package approves what it does
         if all(hit.verdict is Verdict.ALLOW for hit in each) and (
             all(_only_held(hit) for hit in each) or (_is_unknown_code(hit.effect) and id(hit.command) not in asked)
         ):
@@ -139,6 +142,14 @@ def _let_loose(program: Program, hits: Sequence[Hit], situation: Situation) -> I
 def _only_held(hit: Hit) -> bool:
     """Tell whether a hit allows only what a confinement holds."""
     return hit.rule is not None and (hit.rule.rule.only_confined or hit.rule.verdict is not Verdict.ALLOW)
+
+
+def _is_about_packages(effect: Effect | None) -> bool:
+    return effect is not None and effect.kind == "package"
+
+
+def _is_code_of_package(effect: Effect | None) -> bool:
+    return effect is not None and (effect.kind, effect.role) == ("execute", "package")
 
 
 def _is_unknown_code(effect: Effect | None) -> bool:

@@ -215,6 +215,8 @@ def confined(tmp_path_factory: pytest.TempPathFactory) -> Director:
         'curl "$URL"; curl https://example.org/a',
         "ls --frobnicate; curl https://example.org/a",
         "npm install && npm test",
+        "npx a --x && ./x.sh",
+        "npx a; npx -c 'frobnicate'",
     ],
 )
 def test_what_only_a_confinement_allows_is_one_where_that_is_opened(confined: Director, command: str) -> None:
@@ -233,6 +235,7 @@ def test_what_only_a_confinement_allows_is_one_where_that_is_opened(confined: Di
         "curl https://example.org/a | grep word > out",
         "pip install a",
         "npm install a",
+        "npx a --x",  # who approves a package approves what it does
         "git add -A && git commit -m x; curl https://example.org/a",
         "python3 -c 'print(1)'; curl https://example.org/a",
         "./x.sh; cat /usr/../srv/data/x",  # opens nothing but what is read
