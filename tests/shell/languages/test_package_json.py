@@ -143,6 +143,24 @@ def test_programs_of_the_project_come_first() -> None:
     assert certain(look("npm run lint", files))
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("npx --prefix sub rimraf ../x", ["delete ../x"]),
+        ("npx --prefix=sub rimraf ../x", ["delete ../x"]),
+        ("npm --prefix sub exec -- rimraf ../x", ["delete ../x"]),
+        ("npm exec --prefix sub -- rimraf ../x", ["delete ../x"]),
+        ("cd sub && npx rimraf ../x", ["delete x"]),
+        ("pnpm -C sub exec rimraf ../x", ["delete x"]),
+        ("npx -w a --prefix sub rimraf ../x", ["?delete "]),
+    ],
+)
+def test_what_npm_looks_for_elsewhere_starts_here(command: str, expected: list[str]) -> None:
+    """`npm exec --prefix sub` takes programs from below sub, and leaves them where they are; pnpm goes there."""
+    found = look(command, {"sub/node_modules/.bin/rimraf": "#!/usr/bin/env node\nx()\n"}, ("sub/package.json",))
+    assert [each for each in effects(found) if "delete" in each] == expected
+
+
 def test_scripts_that_run_each_other() -> None:
     package = json.dumps({"scripts": {"a": "npm run b", "b": "npm run a && rm -rf /srv/x"}})
     assert "delete /srv/x" in effects(look("npm run a", {"package.json": package}))
