@@ -75,6 +75,7 @@ SLOTS = {
     "move": "a file or directory it takes away (the source of mv)",
     "metadata": "a file whose mode, owner or times it changes",
     "directory": "the directory the program works in from there on (-C)",
+    "project-directory": "a directory of a project: what the program runs starts there, or where it was started",
     "script": "a file whose content it executes",
     "notebook": "a notebook whose cells it runs",
     "settings": "a file with its settings, some of which name code and files: read as what it is told",

@@ -7,6 +7,7 @@ from humanlayer_agent.shell import builtins
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.paths import dedupe
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.programs import special, verbs
 from humanlayer_agent.shell.programs.arguments import Arguments, OptionUse, assign_slots, read_arguments
@@ -99,9 +100,11 @@ def note_options(run: Run, spec: Spec, arguments: Arguments) -> Run:
         if use.value is None:
             continue
         run.command.options.setdefault(use.option.name, []).append(use.value.text)
-        if use.option.kind == "directory":
+        if use.option.kind in ("directory", "project-directory"):
             moved = run.state.copy()
             moved.cwd = builtins.destination(use.value, run.state)
+            if use.option.kind == "project-directory" and moved.cwd is not None:
+                moved.cwd = None if run.state.cwd is None else dedupe((*run.state.cwd, *moved.cwd))
             run = run.having(state=moved)
         else:
             origin = f"{run.command.program} {use.option.name}"
