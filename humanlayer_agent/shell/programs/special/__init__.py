@@ -51,6 +51,7 @@ READERS = {
     "npx": "npx.read",
     "objcopy": "archives.objcopy",
     "pager": "pager.read",
+    "pane": "shell_text.pane",
     "papermill": "notebooks.papermill",
     "parallel": "shell_text.parallel",
     "patch": "patch.read",

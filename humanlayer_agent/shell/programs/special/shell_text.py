@@ -1,6 +1,7 @@
 """Wrappers whose words are joined by blanks and handed to a shell: watch, ssh's remote command, at's input."""
 
 import shlex
+from dataclasses import replace
 from itertools import islice, product
 
 from humanlayer_agent.shell.expansion.words import Field
@@ -22,6 +23,14 @@ def watch(run: Run, spec: Spec, fields: list[Field]) -> None:
         run.program(words)
     else:
         joined_shell(run, words)
+
+
+def pane(run: Run, spec: Spec, fields: list[Field]) -> None:
+    """tmux split-window and the like: the text starts where the session was made, which is not known; -c names a place.
+    """
+    there = run.state.copy()
+    there.cwd = None
+    spec_reader.apply(run.having(state=there), replace(spec, grammar=""), fields)
 
 
 def joined_shell(run: Run, words: list[Field]) -> None:
