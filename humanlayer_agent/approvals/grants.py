@@ -530,7 +530,8 @@ def _words(patterns: Sequence[Pattern]) -> str:
     wide = {(each.kind, each.operand) for each in patterns if each.operands == "below"}
     told = [each for each in patterns if each.role != "itself" or len(patterns) == 1]
     told = [each for each in told if each.operands == "below" or (each.kind, each.operand) not in wide]
-    said = list(dict.fromkeys(map(_phrase, told or patterns)))
+    changes_first = sorted(told or patterns, key=lambda each: each.kind == "read")
+    said = list(dict.fromkeys(map(_phrase, changes_first)))
     more = f" and {len(said) - _SHOWN + 1} more" if len(said) > _SHOWN else ""
     return " and ".join(said[: _SHOWN - 1] if more else said) + more
 

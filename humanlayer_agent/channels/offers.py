@@ -154,9 +154,23 @@ def remembered(request: ApprovalRequest, votes: Sequence[Vote], shown: ApprovalR
 
 def _view(offer: Offer) -> OfferView:
     scope = offer.scope
+    return OfferView(offer.name, one_line(offer.words), _bounds(offer), _beyond(scope), scope.uses)
+
+
+def plan_bounds(request: ApprovalRequest) -> str:
+    """Return how often and for how long what a plan names may be done once that is approved, and by whom; "" where it
+    can't be.
+
+    Example: "in any run, at most 50 times and for 4 hours, for agent docs in /srv/app"
+    """
+    found = (f"in {'this' if offer.scope.run else 'any'} run, {_bounds(offer)}" for offer in offers(request))
+    return next(found, "")
+
+
+def _bounds(offer: Offer) -> str:
+    scope = offer.scope
     often = "once" if scope.uses == 1 else f"{scope.uses} times"
-    bounds = f"at most {often} and for {duration(offer.age)}, {_whose(scope)}"
-    return OfferView(offer.name, one_line(offer.words), bounds, _beyond(scope), scope.uses)
+    return f"at most {often} and for {duration(offer.age)}, {_whose(scope)}"
 
 
 def _whose(scope: Scope) -> str:

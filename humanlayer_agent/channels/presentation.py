@@ -12,7 +12,7 @@ from typing import NamedTuple
 from humanlayer_agent.action import BASH, INERT, PLAN
 from humanlayer_agent.approvals.authority import described
 from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest
-from humanlayer_agent.channels.offers import OfferView, no_offer, offer_views
+from humanlayer_agent.channels.offers import OfferView, no_offer, offer_views, plan_bounds
 from humanlayer_agent.policy import effect_phrases
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.policy.explanation.unknown_programs import teaching, unknown_programs
@@ -99,8 +99,8 @@ class Presentation:
     through before is said by `offers.foresight`); where there are none, `no_offer` says why.
     `can` are the answers that may be given to it: a question of the agent is answered in words.
     `edited` says that the command is what a human made of another one. `plan` says that it is none, but what a task
-    will need: a yes runs nothing, and is all that can be approved of it. `digest` is "" where a secret is not shown: it
-    could be guessed by it.
+    will need: a yes runs nothing, and is all that can be approved of it; `bounds` are how often and for how long that
+    may be done then. `digest` is "" where a secret is not shown: it could be guessed by it.
     """
 
     agent: str
@@ -128,6 +128,7 @@ class Presentation:
     offers: tuple[OfferView, ...] = ()
     no_offer: str = ""
     plan: bool = False
+    bounds: str = ""
     can: frozenset[AnswerKind] = frozenset()
 
     @property
@@ -141,7 +142,7 @@ class Presentation:
         if self.edited:
             return "would run this, as it was changed"
         if self.plan:
-            return "wants to be allowed this before it starts"
+            return ", ".join(filter(None, ("wants to be allowed this before it starts", self.bounds)))
         return "asks you something" if self.question else "wants to run this"
 
     @property
@@ -174,6 +175,7 @@ def present(
 
         request, erased = conceal(request)
     action, decision = request.action, request.decision
+    inert = action.type in INERT  # nothing of it runs
     stdin = action.stdin.decode("utf-8", "surrogateescape")
     parts, allowed = _parts(decision)
     return Presentation(
@@ -188,7 +190,7 @@ def present(
         command=_lines(action.content, frozenset(range(*marked)) if marked else _marked(action.content, decision)),
         stdin=_lines(stdin, frozenset()) if stdin else (),
         stdin_bytes=len(action.stdin),
-        interpreter="" if action.interpreter == BASH else one_line(" ".join(action.interpreter)),
+        interpreter="" if action.interpreter == BASH or inert else one_line(" ".join(action.interpreter)),
         parts=parts,
         allowed_parts=allowed,
         effects=_effects(decision, action.project),
@@ -199,9 +201,10 @@ def present(
         intent=_intent(action.model_intent),
         digest="" if erased else one_line(request.digest),
         edited=bool(request.parent),
-        offers=() if action.type in INERT else offer_views(request),
-        no_offer="" if action.type in INERT else no_offer(request),
+        offers=() if inert else offer_views(request),
+        no_offer="" if inert else no_offer(request),
         plan=action.type == PLAN,
+        bounds=plan_bounds(request) if action.type == PLAN else "",
         can=request.answers,
     )
 
@@ -307,7 +310,7 @@ def _part(part: PartVerdict) -> PartView:
 
 def _effects(decision: PolicyDecision, project: str) -> tuple[EffectView, ...]:
     """What it would do, the worst first, each verb once."""
-    effects = _all_effects(decision)
+    effects = [each for each in _all_effects(decision) if not _goes_without_saying(each, decision)]
     by_verb: dict[tuple[int, str, bool, bool], list[Effect]] = {}
     kinds = effect_phrases.kinds()
     for effect in effects:
@@ -318,6 +321,13 @@ def _effects(decision: PolicyDecision, project: str) -> tuple[EffectView, ...]:
         EffectView(verb, _operands(found, project) if of_something else (), harmless)
         for (_, verb, of_something, harmless), found in sorted(by_verb.items(), key=lambda item: item[0][0])
     )
+
+
+def _goes_without_saying(effect: Effect, decision: PolicyDecision) -> bool:
+    """Tell whether an effect only says that packages change, beside one that names them."""
+    if (effect.kind, effect.role) != ("package", "itself"):
+        return False
+    return any(each.kind == "package" and each.role != "itself" for each in _all_effects(decision))
 
 
 def _all_effects(decision: PolicyDecision) -> tuple[Effect, ...]:

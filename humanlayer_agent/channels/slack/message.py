@@ -133,7 +133,7 @@ def asking(
         ends.append(blocks.context("Too severe to be answered in a chat: answer it at a terminal or after a login."))
     else:
         ends.append(blocks.actions(_buttons(what, attachment, now=now, several=several)))
-    wants = view.wants if view.question else "asks to run a command"
+    wants = view.wants if view.question or view.plan else "asks to run a command"
     text = f"{_mrkdwn(view.agent)} {wants} ({_mrkdwn(view.severity)} severity)"
     return Message(text, _fitted(found, [partial(make, view) for make in details], ends, request))
 

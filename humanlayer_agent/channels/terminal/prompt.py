@@ -667,7 +667,8 @@ class Prompt:
         if self._pager.too_small:
             return "make the window larger to see the command"
         if not (self._shown if self._mode == "batch" else self._request).all_seen:
-            return "look at the whole command first: space shows the next page"
+            what = "plan" if self._view.plan else "command"
+            return f"look at the whole {what} first: space shows the next page"
         return ""
 
     # ---- drawing -------------------------------------------------------------------------------------

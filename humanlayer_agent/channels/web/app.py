@@ -249,7 +249,7 @@ class _Views:
         waiting = desk.requests(waiting=True)
         here = {request.id for request in waiting if desk.shown(request.id)}
         person = desk.person_of(visitor.principal)
-        decided = desk.requests(waiting=False, last=RECENT)[::-1]
+        decided = sorted(desk.requests(waiting=False, last=RECENT), key=lambda each: each.decided or each.expires)[::-1]
         named = [(request, self._name(request.decided_by)) for request in decided]
         who = person.id if person else ""
         groups, _ = alike(request for request in waiting if request.id in here)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import PLAN, Action
 from humanlayer_agent.approvals.grants import offers
 from humanlayer_agent.approvals.model import Permit
 from humanlayer_agent.channels.batches import LONGEST
@@ -298,3 +298,17 @@ def test_nobody_else_answers_several(inbox, page) -> None:
     inbox.rig.login(other)
     other.post("/several", data=data)
     assert inbox.state(request) == "pending"
+
+
+# ---- a plan -------------------------------------------------------------------------------------------
+
+
+def test_a_plan_says_how_far_it_goes_before_it_is_approved(inbox, page):
+    plan = "for 2h\nnetwork example.org by curl"
+    request = asked(inbox, plan, type=PLAN, interpreter=(PLAN,))
+    opened = page(inbox.rig.alice().get(f"/r/{request.id}").text)
+    bounds = "in any run, at most 50 times and for 2 hours, for agent agent in /srv/app"
+    for text in (f"agent wants to be allowed this before it starts, {bounds}", "The plan, whole", "Approve the plan"):
+        assert text in opened.text
+    assert f"may then be done without a question, {bounds}. Nothing runs" in opened.text
+    assert "run it once" not in opened.text
