@@ -129,6 +129,13 @@ def why_not_to(authority: Authority, person: str, to: str) -> str:
     return f"{to} can't stand in for themselves" if to == person else ""
 
 
+def why_not_until(now: int, end: int) -> str:
+    """Return why nobody can be away until `end` by a statement of `now` (both in ms); "" where they can."""
+    if now < end <= now + MAX_MS:
+        return ""
+    return f"the end must be later than now, and within {MAX_MS // 86_400_000} days"
+
+
 def why_not_counted(absence: Absence, authority: Authority, store: str, now: int) -> str:
     """Return why a statement counts for nothing; "" where it counts, if the key that it names has signed it.
 
@@ -149,7 +156,7 @@ def why_not_counted(absence: Absence, authority: Authority, store: str, now: int
         return why
     if not absence.at <= now:
         return "it was said later than it is now: the clock was set back"
-    if not absence.at < absence.until <= absence.at + MAX_MS:
+    if why_not_until(absence.at, absence.until):
         return "its end is before its beginning, or too far from it"
     return "its time is over" if absence.until <= now else ""
 

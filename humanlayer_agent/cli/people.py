@@ -127,12 +127,12 @@ def back(
     except StoreError as error:
         raise ConfigError(f"nothing was said: {error}") from error
     said = "is asked again" if ended else "has not said that they are away"
-    print(f"{one_line(person)} {said}{f'; {left} that somebody else was told of: hla requests ls' if left else ''}")
+    print(f"{one_line(person)} {said}{f'; {left} that they may answer: hla requests ls' if left else ''}")
     raise typer.Exit(DONE if ended else NOT_DONE)
 
 
 def _leave(fd: int, opened: "SQLiteStore", to: str, until: str, channels: Path | None) -> int:
-    from humanlayer_agent.approvals.absences import Absence
+    from humanlayer_agent.approvals.absences import Absence, why_not_to, why_not_until
     from humanlayer_agent.approvals.model import Approver, Refused
     from humanlayer_agent.approvals.store_interface import now_ms
     from humanlayer_agent.keys.unlock import ask
@@ -143,6 +143,8 @@ def _leave(fd: int, opened: "SQLiteStore", to: str, until: str, channels: Path |
     end, who = _moment(until), Approver(os_user(), _CHANNEL, "terminal")
     person = _own(authority)
     draft = Absence("", "", now_ms(), end, to, who, person)
+    if why := why_not_to(authority, person, to) or why_not_until(draft.at, end):
+        raise ConfigError(f"nothing was said: {one_line(why)}")
     said = [f"Until {time_text(end)}, {to} is asked in the place of {person}:", *_meaning(opened, authority, draft)]
     purpose = f"have {one_line(to)} asked in your place"
     if not typed_word(fd, "\n".join(map(one_line, said)), "away", purpose) or not ask(fd, signer):
@@ -165,7 +167,7 @@ def _meaning(opened: "SQLiteStore", authority: "Authority", draft: "Absence") ->
         why = authority.why_not_instead(rule, draft, None, [*others, draft])
         lines.append(f"  route {name}: {f'you are asked as ever, because {why}' if why else f'{draft.to} is asked'}")
     if waiting := _waiting(opened, authority, draft.person):
-        lines.append(f"  {waiting} that you were told of, and {draft.to} is not: answer them first (hla requests ls)")
+        lines.append(f"  {waiting} that you may answer, and {draft.to} was not told of: answer first (hla requests ls)")
     return lines or ["  no route asks you: it changes nothing"]
 
 

@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from humanlayer_agent.approvals.absences import (
-    MAX_MS,
     Absence,
     is_signed,
     newest_of_each,
@@ -19,6 +18,7 @@ from humanlayer_agent.approvals.absences import (
     who_may_leave,
     why_not_counted,
     why_not_to,
+    why_not_until,
 )
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.model import Approver, Refused
@@ -76,8 +76,8 @@ class SQLiteAbsences:
         if signer.fingerprint not in authority.signers:
             return Refused("the key of this process is not one of the signers")
         with self._transaction() as ledger:
-            if not ledger.now < until <= ledger.now + MAX_MS:
-                return Refused(f"the end must be later than now, and within {MAX_MS // 86_400_000} days")
+            if why := why_not_until(ledger.now, until):
+                return Refused(why)
             _end(ledger, person.id, approver.principal)
             unsigned = Absence(
                 id=secrets.token_hex(16),

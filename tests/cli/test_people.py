@@ -132,6 +132,7 @@ def test_what_is_not_meant_is_not_said(store: SQLiteStore, said: dict[str, str],
 def test_what_can_not_be(store: SQLiteStore, to: str, until: str, why: str) -> None:
     code, shown = at_terminal("people", "away", "--to", to, "--until", until)
     assert (code, why in " ".join(shown.split())) == (2, True), shown
+    assert "Passphrase" not in shown
     assert standing(store) == []
 
 
@@ -188,7 +189,7 @@ def test_what_waits_already_is_said(elsewhere: None, store: SQLiteStore) -> None
     store.create_request(request)
     code, shown = at_terminal("people", "away", "--to", "cleo", "--until", in_days(3))
     assert code == 0
-    assert "1 request waits that you were told of, and cleo is not: answer them first" in shown
+    assert "1 request waits that you may answer, and cleo was not told of: answer first" in shown
     assert at_terminal("people", "back")[1] == (
-        "me is asked again; 1 request waits that somebody else was told of: hla requests ls\r\n"
+        "me is asked again; 1 request waits that they may answer: hla requests ls\r\n"
     )
