@@ -8,6 +8,7 @@ import pytest
 
 from humanlayer_agent.testing.conformance import ChannelConformance
 from humanlayer_agent.testing.conformance_rig import Fault
+from humanlayer_agent.testing.patience import until
 from humanlayer_agent.testing.scripted_channel import Board, ScriptedChannel
 
 PEOPLE = {"alice": "email:alice@example.com", "bob": "email:bob@example.com", "stranger": "email:eve@example.com"}
@@ -45,6 +46,8 @@ class BoardSurface:
         self.answer("grant", who, scope)
 
     def repeat(self) -> None:
+        taken = "the first one is acknowledged"  # else the service has it once
+        until(lambda: all(each["id"] != self._last for each in self._board.answers()), taken)
         self._board.answer(self._name, *self._given, name=self._last)
 
 

@@ -26,7 +26,7 @@ def watch(run: Run, spec: Spec, fields: list[Field]) -> None:
 
 
 def pane(run: Run, spec: Spec, fields: list[Field]) -> None:
-    """tmux split-window and the like: the text starts where the session was made, which is not known; -c names a place."""
+    """tmux split-window and the like: the text starts where -c says, or in the directory of the session: not known."""
     there = run.state.copy()
     there.cwd = None
     spec_reader.apply(run.having(state=there), replace(spec, grammar=""), fields)
