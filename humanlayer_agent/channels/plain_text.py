@@ -182,7 +182,8 @@ def _numbered(lines: tuple[Line, ...], width: int) -> Iterator[Row]:
 
 def _why(view: Presentation) -> Iterator[Entry]:
     rule = f", rule {view.rule}" if view.rule else ", no rule allows it"
-    yield Entry((Fragment(Style.PLAIN, view.reason), *_grade(view.severity, rule)))
+    grade = () if view.question else _grade(view.severity, rule)  # no rule speaks of it, and it does nothing
+    yield Entry((Fragment(Style.PLAIN, view.reason), *grade))
     for other in view.urgent:
         yield _other(other)
     if view.more:

@@ -71,11 +71,16 @@ def execute(
     """Run one command and print what it prints; see `exec_`.
 
     Raises:
-        ConfigError: a policy, the project or the name of the confinement can't be used.
+        ConfigError: a policy, the project or the name of the confinement can't be used, or a whole command stands where
+            the name of a program should.
         Unenforceable: `confinement` was given, and can't be enforced here.
     """
     from humanlayer_agent.agents.python_gate import Gate
+    from humanlayer_agent.safe_text import one_line
 
+    if len(words) == 1 and " " in words[0] and not os.path.lexists(words[0]):
+        name, shown = one_line(shlex.quote(words[0])), one_line(words[0])
+        raise ConfigError(f"{name} names no program; write: hla exec -- {shown}, or: hla exec -- bash -c {name}")
     text, granted = command_line(words), list[str]()
     try:
         result: CommandResult

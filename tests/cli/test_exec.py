@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from humanlayer_agent.cli.app import app
 from humanlayer_agent.cli.exec import command_line
+from humanlayer_agent.errors import ConfigError
 from tests.support import enclosures
 
 Exec = Callable[..., Result]
@@ -37,6 +38,12 @@ def test_output_and_exit_code_are_the_commands(execute: Exec) -> None:
 def test_words_are_one_command(execute: Exec, project: Path) -> None:
     assert execute("--", "touch", "a b").exit_code == 0
     assert [path.name for path in project.iterdir()] == ["a b"]
+
+
+def test_a_command_in_one_word_is_told_how_to_be_written(execute: Exec, project: Path) -> None:
+    done = execute("--", "touch x")
+    assert "hla exec -- touch x, or: hla exec -- bash -c 'touch x'" in str(done.exception)
+    assert (isinstance(done.exception, ConfigError), list(project.iterdir())) == (True, [])
 
 
 @pytest.mark.long

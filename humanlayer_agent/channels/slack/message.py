@@ -191,7 +191,8 @@ def _place(view: Presentation) -> list[Json]:
 
 def _why(view: Presentation) -> str:
     rule = f"rule {blocks.cut(view.rule, 80)}" if view.rule else "no rule allows it"
-    said = [f"{blocks.cut(view.reason, 300)}  ({blocks.cut(view.severity, 20)} severity, {rule})"]
+    grade = "" if view.question else f"  ({blocks.cut(view.severity, 20)} severity, {rule})"
+    said = [blocks.cut(view.reason, 300) + grade]
     said += [_other(other) for other in view.urgent]
     return "\n".join([*said, *([f"and {len(view.more)} more, below"] if view.more else [])])
 
