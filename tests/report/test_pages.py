@@ -227,7 +227,7 @@ def test_a_long_command_is_whole_behind_a_click() -> None:
 # ---- in a browser -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.skipif(browser.find_chromium() is None, reason="no Chromium here: apt-get install chromium")
 @pytest.mark.parametrize("dark", [False, True])
 def test_chromium_shows_it_without_a_request_or_a_complaint(

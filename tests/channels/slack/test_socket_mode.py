@@ -95,6 +95,7 @@ def test_a_refresh_loses_nothing(receive, slack, heard, how) -> None:
     assert len(heard.payloads) == 10
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["close", "fin", "rst"])
 def test_an_end_without_a_word_is_noticed(receive, slack, heard, how) -> None:
     receiver = receive()
