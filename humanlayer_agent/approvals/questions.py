@@ -24,7 +24,10 @@ MAX_LENGTH = 4_000
 MAX_OPTIONS = 9
 
 _PROGRAMS = ("hla", "humanlayer-agent")
-_REASON = "The agent asks you a question. Your answer is given to it as words, and decides nothing."
+_REASON = (
+    "The agent asks you a question. Answer in words, or with the number of an option where it lists some: that decides "
+    "nothing."
+)
 _POLICY = "question"
 _DIGEST = hashlib.sha256(b"humanlayer-agent question 1").hexdigest()
 
