@@ -153,8 +153,7 @@ def remembered(request: ApprovalRequest, votes: Sequence[Vote], shown: ApprovalR
 
 
 def _view(offer: Offer) -> OfferView:
-    scope = offer.scope
-    return OfferView(offer.name, one_line(offer.words), _bounds(offer), _beyond(scope), scope.uses)
+    return OfferView(offer.name, one_line(offer.words), _bounds(offer), _beyond(offer.scope), offer.scope.uses)
 
 
 def plan_bounds(request: ApprovalRequest) -> str:

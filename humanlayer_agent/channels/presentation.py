@@ -310,7 +310,9 @@ def _part(part: PartVerdict) -> PartView:
 
 def _effects(decision: PolicyDecision, project: str) -> tuple[EffectView, ...]:
     """What it would do, the worst first, each verb once."""
-    effects = [each for each in _all_effects(decision) if not _goes_without_saying(each, decision)]
+    effects = _all_effects(decision)
+    if any(each.kind == "package" and each.role != "itself" for each in effects):  # they say that packages change, too
+        effects = tuple(each for each in effects if (each.kind, each.role) != ("package", "itself"))
     by_verb: dict[tuple[int, str, bool, bool], list[Effect]] = {}
     kinds = effect_phrases.kinds()
     for effect in effects:
@@ -321,13 +323,6 @@ def _effects(decision: PolicyDecision, project: str) -> tuple[EffectView, ...]:
         EffectView(verb, _operands(found, project) if of_something else (), harmless)
         for (_, verb, of_something, harmless), found in sorted(by_verb.items(), key=lambda item: item[0][0])
     )
-
-
-def _goes_without_saying(effect: Effect, decision: PolicyDecision) -> bool:
-    """Tell whether an effect only says that packages change, beside one that names them."""
-    if (effect.kind, effect.role) != ("package", "itself"):
-        return False
-    return any(each.kind == "package" and each.role != "itself" for each in _all_effects(decision))
 
 
 def _all_effects(decision: PolicyDecision) -> tuple[Effect, ...]:

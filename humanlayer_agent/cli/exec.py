@@ -3,6 +3,7 @@
 import os
 import secrets
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -78,7 +79,7 @@ def execute(
     from humanlayer_agent.agents.python_gate import Gate
     from humanlayer_agent.safe_text import one_line
 
-    if len(words) == 1 and " " in words[0] and not os.path.lexists(words[0]):
+    if len(words) == 1 and " " in words[0] and shutil.which(words[0]) is None:
         name, shown = one_line(shlex.quote(words[0])), one_line(words[0])
         raise ConfigError(f"{name} names no program; write: hla exec -- {shown}, or: hla exec -- bash -c {name}")
     text, granted = command_line(words), list[str]()

@@ -167,7 +167,7 @@ def _meaning(opened: "SQLiteStore", authority: "Authority", draft: "Absence") ->
         why = authority.why_not_instead(rule, draft, None, [*others, draft])
         lines.append(f"  route {name}: {f'you are asked as ever, because {why}' if why else f'{draft.to} is asked'}")
     if waiting := _waiting(opened, authority, draft.person):
-        lines.append(f"  {waiting} that you may answer, and {draft.to} was not told of: answer first (hla requests ls)")
+        lines.append(f"  {waiting} that you may answer, and {draft.to} was not told of: answer them first")
     return lines or ["  no route asks you: it changes nothing"]
 
 

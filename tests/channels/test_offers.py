@@ -101,3 +101,11 @@ def test_nothing_in_it_acts_on_a_screen(asked):
     said = str([*offer_views(request), foresight(request, "run", [other])])
     assert "\x1b" not in said
     assert no_offer(request) == ""
+
+
+def test_packages_that_are_named_need_no_other_line(asked):
+    """Beside them, that packages change was told as if one were called "install"."""
+    told = [
+        (each.verb, each.operands) for each in present(asked("pip install requests")).effects if "package" in each.verb
+    ]
+    assert [operands for _, operands in told] == [("requests",)], told

@@ -189,7 +189,7 @@ def test_what_waits_already_is_said(elsewhere: None, store: SQLiteStore) -> None
     store.create_request(request)
     code, shown = at_terminal("people", "away", "--to", "cleo", "--until", in_days(3))
     assert code == 0
-    assert "1 request waits that you may answer, and cleo was not told of: answer first" in shown
+    assert "1 request waits that you may answer, and cleo was not told of: answer them first" in shown
     assert at_terminal("people", "back")[1] == (
         "me is asked again; 1 request waits that they may answer: hla requests ls\r\n"
     )
