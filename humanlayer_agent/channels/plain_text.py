@@ -202,7 +202,7 @@ def _other(other: FindingView) -> Entry:
 
 def _grade(severity: str, rule: str) -> Line:
     style = Style.ASK if severity in ("high", "critical") else Style.DIM
-    return (Fragment(Style.DIM, "  ("), Fragment(style, f"{severity} severity"), Fragment(Style.DIM, f"{rule})"))
+    return (Fragment(Style.DIM, " ("), Fragment(style, f"{severity} severity"), Fragment(Style.DIM, f"{rule})"))
 
 
 def _beware(view: Presentation) -> tuple[str, ...]:

@@ -43,6 +43,10 @@ _PLACEHOLDER = re.compile(r"\{\{ ([a-z]+) \}\}")
 _OPERANDS = {"paths": "an unknown path", "hosts": "an unknown host", "operand": "something unknown"}
 """Names for what effects are about, and what is said where there is none."""
 _DOES = "{{ does }}"
+_VERB = re.compile(r"[A-Z][a-z]*s ")
+"""What a reason begins with that tells what a command does ("Ends what watches over agents")."""
+_DETAIL = re.compile(r": \{\{[^{}]*\}\}\.?$")
+"""The end of a reason that says of what it is true ("...: {{ command }}")."""
 _PLACE = re.compile(r"\{\{ does \}\}, ((?:outside|where) [^{}]*)\.")
 """A reason that says where it is done, and no more."""
 _SHOWN = 200
@@ -386,14 +390,16 @@ def _only_does(hit: Hit) -> bool:
 
 
 def _named_rules(hits: Sequence[Hit]) -> str:
-    """Return which rules nobody can rule out, as the end of a sentence: what the first of them is about, where its
-    reason tells that of the place alone ("outside the project").
+    """Return what nobody can rule out of hits, as the end of a sentence: what the first of their rules is about, where
+    its reason tells that in words of its own ("outside the project"); else which rules those are.
     """
     first, *others = rule_ids(hits)
     rule = hits[0].rule
     if rule is not None and (place := _PLACE.fullmatch(rule.rule.reason)):
-        more = f"{len(others)} more rules may apply" if len(others) > 1 else f"the rule {''.join(others)} may apply"
-        return f", perhaps {place[1]}" + (f"; {more}" if others else "")
+        return f", perhaps {place[1]}"
+    said = "" if rule is None else _DETAIL.sub("", rule.rule.reason).removesuffix(".")
+    if said and "{{" not in said:
+        return f"; perhaps it {said[0].lower()}{said[1:]}" if _VERB.match(said) else f"; perhaps: {said}"
     if len(others) > 1:
         return f"; the rule {first} may apply, and {len(others)} more"
     return f"; the rules {first} and {others[0]} may apply" if others else f"; the rule {first} may apply"

@@ -55,6 +55,7 @@ def test_from_a_request_to_a_settled_message(serve, store, board, ask):
         "presentation.settled",
     ]
     short = request.id[:12]
+    until(lambda: len(lines) == 4, "the last line, which is said when it is written down")
     assert lines == [
         ("board", "serving"),
         ("board", f"delivered {short} to alice, bob"),

@@ -33,7 +33,7 @@ def judged(text: str, *, confined: bool = True) -> PolicyDecision:
         ("# needs: write /usr/lib", "confined to project + writing /usr/lib", "May write /usr/lib and everything below; the rule startup-files may apply."),
         ("# needs: write ./build", "confined to project", "Asks for more than its confinement gives: write ./build."),
         ("# needs: unconfined", "not confined", "Asks for more than its confinement gives: unconfined."),
-        ("# needs: read /", "not confined", "May read / and everything below, perhaps where secrets are kept; 3 more rules may apply."),
+        ("# needs: read /", "not confined", "May read / and everything below, perhaps where secrets are kept."),
         ("# needs: unconfined, network", "not confined", "May contact any host."),
         ("# needs: write /usr/lib/new/folder", "not confined", "May write /usr/lib/new/folder and everything below, outside the project."),
         ("# needs: everything", "not confined", "not fully understood"),

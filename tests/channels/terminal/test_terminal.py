@@ -48,7 +48,7 @@ def test_the_screen_says_everything(open_screen):
     for expected in (
         "deploy-bot wants to run this",
         "in /srv/app · run 7f3a91 · step 12",
-        "runs code from the network that nobody has read  (high severity, rule piped-code)",
+        "runs code from the network that nobody has read (high severity, rule piped-code)",
         '2 │ rm -rf "$CACHE"/* /var/lib/app/cache',
         "ask   curl -fsS https://get.example.com/install.sh",
         "deny  sh",

@@ -82,6 +82,7 @@ READERS = {
     "tar": "archives.read",
     "terraform-output": "clusters.output",
     "unzip": "archives.unzip",
+    "submodules": "shell_text.submodules",
     "watch": "shell_text.watch",
     "xargs": "xargs.read",
     "yarn-workspace": "node_packages.workspace",

@@ -32,6 +32,13 @@ def pane(run: Run, spec: Spec, fields: list[Field]) -> None:
     spec_reader.apply(run.having(state=there), replace(spec, grammar=""), fields)
 
 
+def submodules(run: Run, spec: Spec, fields: list[Field]) -> None:
+    """git submodule foreach words: `sh -c "words"` in the folder of each submodule, wherever those are."""
+    there = run.state.copy()
+    there.cwd = None
+    watch(run.having(state=there), spec, fields)
+
+
 def joined_shell(run: Run, words: list[Field]) -> None:
     """Run `words`, joined by blanks, as a shell's text."""
     origin = f"{run.command.program} command"
