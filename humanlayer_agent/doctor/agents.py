@@ -21,7 +21,7 @@ from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.doctor import attack
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import StoreError
-from humanlayer_agent.hooks import client
+from humanlayer_agent.hooks import client, coding_agents
 from humanlayer_agent.hooks.obstacles import obstacles
 from humanlayer_agent.locations import STORE_VARIABLE, default_store_path
 from humanlayer_agent.store.sqlite import SQLiteStore
@@ -58,18 +58,21 @@ def hooks(context: Context) -> Iterator[Finding]:
         files = [path for path in _settings(tool, context) if path.is_file()]
         if not files:
             continue
-        lines: list[str] = []
+        found: list[tuple[str, str]] = []
         for path in files:
             try:
-                lines += _lines(path, tool)
+                found += _ours(path, tool)
             except (OSError, ValueError, RecursionError) as error:
                 yield failed(f"{path}: {tool.name}'s settings can't be read: {error}", "Mend the file.")
+        lines = [line for line, _ in found]
         if not lines:
             yield warning(
                 f"{tool.name} has settings ({files[0]}) and no hook of ours: what it runs is not supervised", tool.todo
             )
         for line in dict.fromkeys(lines):
             yield _working(tool, line, context)
+        if lines and (missed := _missed(tool, [matcher for _, matcher in found])):
+            yield warning(f"{tool.name} does not ask us before calls of {missed}", tool.todo)
         if any(client.CONFINE in line.split() for line in lines):
             why = obstacles(context.environ, context.project)
             yield from (warning(f"{tool.name}'s commands are not confined: {each}", _SEE) for each in why)
@@ -138,14 +141,25 @@ def _settings(tool: Tool, context: Context) -> Iterator[Path]:
         yield context.project / tool.folder / "settings.local.json"
 
 
-def _lines(path: Path, tool: Tool) -> list[str]:
-    """The commands of our hooks in a settings file."""
+def _ours(path: Path, tool: Tool) -> list[tuple[str, str]]:
+    """The commands of our hooks in a settings file, each with the calls before which it is run."""
     with path.open("rb") as file:
         found: Any = json.loads(file.read(_MAX) or b"{}")
-    events = _mapping(_mapping(found).get("hooks")).get(tool.event)
-    hooks = (hook for entry in _listed(events) for hook in _listed(_mapping(entry).get("hooks")))
-    lines = (str(_mapping(hook).get("command") or "") for hook in hooks)
-    return [line for line in lines if re.search(rf"\bhook {tool.hook}\b", line)]
+    entries = _listed(_mapping(_mapping(found).get("hooks")).get(tool.event))
+    return [
+        (line, str(_mapping(entry).get("matcher") or "*"))
+        for entry in entries
+        for hook in _listed(_mapping(entry).get("hooks"))
+        if re.search(rf"\bhook {tool.hook}\b", line := str(_mapping(hook).get("command") or ""))
+    ]
+
+
+def _missed(tool: Tool, matchers: list[str]) -> str:
+    """The calls that we judge and that no hook of ours is run before."""
+    if "*" in matchers:
+        return ""
+    asked = {name for matcher in matchers for name in matcher.split("|")}
+    return ", ".join(name for name in coding_agents.TOOLS[tool.hook].matcher().split("|") if name not in asked)
 
 
 def _working(tool: Tool, line: str, context: Context) -> Finding:

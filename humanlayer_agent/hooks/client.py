@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 
 import humanlayer_agent
 
-MAX_INPUT = 1024 * 1024
+MAX_INPUT = 8 * 1024 * 1024
 """Bytes of a question; a longer one is refused."""
 
 MAX_ANSWER = 4 * MAX_INPUT

@@ -1,8 +1,9 @@
 """Coding agents: what the questions of their hooks look like, and how they want to be answered.
 
 Only what a table here names is judged; every other call is left to the tool's own rules. Calls that read or write a
-file are judged as the shell command that does the same, and can only become stricter by it: where the policy allows
-them, the tool's own rules decide.
+file, or fetch from the network, are judged as the shell command that does the same; those of MCP servers, and others of
+which nobody can tell what they do, as calls of functions, by their names. All of these can only become stricter by it:
+where the policy allows them, the tool's own rules decide.
 
 Our hook in Claude Code's settings: what is added to them, and nothing else of them is changed.
 """
@@ -28,6 +29,12 @@ Inputs = Mapping[str, Any]
 
 _BLANKS = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200B)))
 """What JavaScript's `trim` takes away."""
+
+
+_ADDRESS = re.compile(r"(?:https?|ftp|file)://[^\s<>\"'`]+", re.IGNORECASE)
+_NAME = re.compile(r"[\w.:-]{1,200}")
+MAX_SHOWN = 65_536
+"""Most characters of a call that is judged by its name."""
 
 
 class BadQuestion(Exception):
@@ -64,7 +71,8 @@ class Tool:
             always uses bash.
         around: environment variables that name what runs with every command (a wrapper, a file that is sourced first).
         runs: its calls that run a shell command, each with how the command is found in its input.
-        touches: its calls that read or write files, each with a command that does the same.
+        touches: its calls that read, write or fetch something, each with a command that does the same.
+        foreign: its calls of which nothing is known but the name and what they are given, as a regular expression.
         prompts: whether it can be told to ask its user, by the `permission_mode` of a question.
         render: its form of a reply that is no denial: what is printed, as an object. `inputs` are those of the call.
             (`client.deny` says no.)
@@ -79,12 +87,13 @@ class Tool:
     around: tuple[str, ...]
     runs: Mapping[str, Callable[[Inputs], str]]
     touches: Mapping[str, Callable[[Inputs], str]]
+    foreign: str
     prompts: frozenset[str]
     render: Callable[[Reply, Inputs], dict[str, Any]] = field(repr=False)
 
     def matcher(self) -> str:
         """The calls that are judged, as its settings name them."""
-        return "|".join((*self.runs, *self.touches))
+        return "|".join((*self.runs, *self.touches, self.foreign))
 
 
 def text_of(inputs: Inputs, *names: str) -> str:
@@ -147,6 +156,35 @@ def searched(*names: str, only: Sequence[str] = ()) -> Callable[[Inputs], str]:
     return find
 
 
+def fetched(*names: str) -> Callable[[Inputs], str]:
+    """A call that fetches from the addresses in one of these inputs: one address, or a text that may name some."""
+
+    def find(inputs: Inputs) -> str:
+        text = text_of(inputs, *names).strip()
+        addresses = _ADDRESS.findall(text) if any(each.isspace() for each in text) else [text]
+        return f"curl -g -- {' '.join(map(shlex.quote, addresses))}" if addresses else 'curl -- "$ADDRESS"'
+
+    return find
+
+
+def called(name: str, inputs: Inputs) -> str:
+    """A call of which nobody can tell what it does: its name, and all that it is given.
+
+    Raises:
+        BadQuestion: that can't be shown to a human.
+
+    Example:
+        >>> called("mcp__forge__close", {"issue": 12})
+        'mcp__forge__close({"issue": 12})'
+    """
+    text = f"{name}({json.dumps(inputs, ensure_ascii=False)})"
+    if not _NAME.fullmatch(name):
+        raise BadQuestion("the call has no proper name")
+    if len(text) > MAX_SHOWN:
+        raise BadQuestion(f"what {name} is given is too long to be shown ({len(text)} characters, at most {MAX_SHOWN})")
+    return text
+
+
 def _claude_code(reply: Reply, inputs: Inputs) -> dict[str, Any]:
     if reply.verdict == "none":
         return {}
@@ -189,7 +227,10 @@ TOOLS: Mapping[str, Tool] = {
                 "NotebookEdit": written("notebook_path", "file_path"),
                 "Read": read("file_path"),
                 "Grep": searched("path", only=["glob"]),
+                "Monitor": command,
+                "WebFetch": fetched("url"),
             },
+            foreign="mcp__.*|PowerShell|REPL",
             # bypassPermissions and dontAsk ask nobody, and of a mode that we don't know we can't tell
             prompts=frozenset({"default", "acceptEdits", "plan"}),
             render=_claude_code,
@@ -210,7 +251,9 @@ TOOLS: Mapping[str, Tool] = {
                 "read_file": read("file_path", "absolute_path"),
                 "search_file_content": searched("dir_path", "path", only=["include", "include_pattern"]),
                 "grep_search": searched("dir_path", "path", only=["include", "include_pattern"]),
+                "web_fetch": fetched("url", "prompt"),
             },
+            foreign="mcp_.*",
             prompts=frozenset(),  # its reference documents allow and deny
             render=_gemini_cli,
         ),

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -26,14 +27,14 @@ from humanlayer_agent.channels import settings
 from humanlayer_agent.configuration import build_authority, build_director, build_gate, checked_project
 from humanlayer_agent.errors import ActionDenied, AgentsStopped, ConfigError, StoreError
 from humanlayer_agent.hooks import client, log_proof
-from humanlayer_agent.hooks.coding_agents import BadQuestion, Inputs, Reply, Tool, question_of
+from humanlayer_agent.hooks.coding_agents import BadQuestion, Inputs, Reply, Tool, called, question_of
 from humanlayer_agent.hooks.obstacles import obstacles
 from humanlayer_agent.hooks.permit_use import NOT_RUN
 from humanlayer_agent.hooks.permits import USE_BY_MS, Handed, HandedPermits, Shell, replaced, tool_process
 from humanlayer_agent.locations import default_store_path, is_inside, key_path, state_folder
 from humanlayer_agent.policy import layers
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
-from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.director import FUNCTION, Director
 from humanlayer_agent.policy.layers import catalog_files
 from humanlayer_agent.processes.execution import CommandResult, changes_the_shell
 from humanlayer_agent.safe_text import one_line, warnings
@@ -125,6 +126,11 @@ class Question:
         """Tell whether the call is a command, and no other call that is judged as one."""
         return self.call in self.tool.runs
 
+    @property
+    def leaves_sandbox(self) -> bool:
+        """Tell whether the tool is asked to put no walls of its own around a command."""
+        return bool(self.inputs.get("dangerouslyDisableSandbox"))
+
     def rendered(self, reply: Reply) -> bytes:
         """Return what the tool is to read."""
         out = self.tool.render(reply, self.inputs)
@@ -205,14 +211,16 @@ class Judge:
         if question.ended:
             return self._reported(question)
         find = tool.runs.get(question.call) or tool.touches.get(question.call)
-        if find is None:
+        foreign = find is None and re.fullmatch(tool.foreign, question.call, re.DOTALL) is not None
+        if find is None and not foreign:
             return self._unjudged(question, options, environ)
         project = _project(tool, environ)
         action = Action(
-            content=find(inputs),
+            content=find(inputs) if find is not None else called(question.call, inputs),
+            type=FUNCTION if foreign else "bash",
             cwd=_directory(body, inputs, project),
             project=str(project),
-            interpreter=_interpreter(tool, environ, project),
+            interpreter=(tool.name, "call") if foreign else _interpreter(tool, environ, project),
             agent=tool.name,
             call_id=str(body.get("tool_use_id") or ""),
             model_intent=str(inputs.get("description") or "")[:4_000],
@@ -656,9 +664,11 @@ class _Session:
 
 
 def _allowed(question: Question, decision: PolicyDecision, permit: Permit | None = None, *, edited: str = "") -> Reply:
-    """Return the reply to a call that may be made: none where the policy is only observed, or has no say."""
+    """Return the reply to a call that may be made: none where the policy is only observed, or has no say, and for what
+    is to run outside the tool's own sandbox.
+    """
     approved = permit is not None and bool(permit.request_id or permit.granted)
-    if not approved and (decision.verdict is not Verdict.ALLOW or not question.runs):
+    if not approved and (decision.verdict is not Verdict.ALLOW or not question.runs or question.leaves_sandbox):
         return Reply("none")
     return Reply("allow", _why_allowed(decision, permit), command=edited)
 

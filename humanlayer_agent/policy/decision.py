@@ -216,7 +216,7 @@ class PolicyDecision:
         >>> str(decision.verdict), decision.rule, decision.severity
         ('ask', 'delete-outside-project', 'high')
         >>> decision.reason
-        'Deletes /srv/data, outside the project.'
+        'Deletes /srv/data and everything below, outside the project.'
         >>> [(finding.severity, finding.rules) for finding in decision.findings]
         [('high', ('delete-outside-project',))]
     """

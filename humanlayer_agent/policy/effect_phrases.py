@@ -51,6 +51,7 @@ class Row:
     origin: frozenset[str] | None = None
     unread: bool | None = None
     resolved: bool | None = None
+    recursive: bool | None = None
     flag: frozenset[str] | None = None
     option: frozenset[str] | None = None
     beside: tuple[str, str] | None = None
@@ -70,6 +71,7 @@ class Row:
             or (self.origin is not None and effect.origin not in self.origin)
             or (self.unread is not None and effect.unread is not self.unread)
             or (self.resolved is not None and effect.resolved is not self.resolved)
+            or (self.recursive is not None and effect.recursive is not self.recursive)
         ):
             return False
         if command is None:
@@ -95,7 +97,7 @@ def sentence(found: Sequence[Found]) -> str:
         >>> from humanlayer_agent.shell import analyse
         >>> command = analyse("rm -rf build /srv/old", cwd="/srv/app").commands[0]
         >>> sentence([(command, effect) for effect in command.effects])
-        'Deletes /srv/app/build and /srv/old'
+        'Deletes /srv/app/build and /srv/old and everything below'
     """
     clauses: dict[str, list[Found]] = {}
     alike: dict[object, list[Found]] = {}
@@ -129,7 +131,7 @@ def sentence(found: Sequence[Found]) -> str:
 def kin(command: SimpleCommand | None, effect: Effect) -> object:
     """Return what effects have in common of which much the same is said: what each is done to is left out."""
     origin = effect.origin.rstrip("0123456789")  # "curl operand 7"
-    return id(command), effect.kind, effect.role, origin, effect.unread, effect.resolved
+    return id(command), effect.kind, effect.role, origin, effect.unread, effect.resolved, effect.recursive
 
 
 def whole(command: SimpleCommand) -> str:

@@ -55,6 +55,21 @@ def test_the_hook_that_init_writes_is_fine(look: Look) -> None:
     ]
 
 
+def test_a_hook_of_an_older_version_is_not_run_before_all_that_is_judged(look: Look) -> None:
+    settings = with_hook({})
+    (entry,) = settings["hooks"]["PreToolUse"]
+    written(
+        settings_path(),
+        {"hooks": {"PreToolUse": [{**entry, "matcher": "Bash|Write|Edit|MultiEdit|NotebookEdit|Read|Grep"}]}},
+    )
+    assert [(each.status, each.said) for each in look("hooks")] == [
+        ("ok", "Claude Code asks us before it runs something"),
+        ("warning", "Claude Code does not ask us before calls of Monitor, WebFetch, mcp__.*, PowerShell, REPL"),
+    ]
+    written(settings_path(), {"hooks": {"PreToolUse": [{**entry, "matcher": "*"}]}})
+    assert [each.status for each in look("hooks")] == ["ok"]
+
+
 def test_a_hook_that_is_to_confine(look: Look, project: Path) -> None:
     written(settings_path(), with_hook({}, confine=True))
     said = [(each.status, each.said) for each in look("hooks")]

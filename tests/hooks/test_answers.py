@@ -59,8 +59,18 @@ def test_commands(machine: Machine, command: str, verdict: str, says: str) -> No
         ("Grep", {"pattern": "KEY", "glob": "**/*.{pem,key}", "path": "src"}, "ask"),
         ("Grep", {"pattern": "KEY", "glob": "*.{ts,tsx}'; rm -rf /;'"}, ""),
         ("Glob", {"pattern": "**/*"}, ""),
-        ("WebFetch", {"url": "https://x.invalid"}, ""),
-        ("mcp__anything__at_all", {"command": "rm -rf /"}, ""),
+        ("WebFetch", {"url": "https://x.invalid"}, "ask"),
+        ("WebFetch", {"url": "http://localhost:3000/x"}, ""),
+        ("WebFetch", {"url": "file:///srv/.env"}, "ask"),
+        ("WebFetch", {"url": "file:///srv/x https://x.invalid"}, "ask"),
+        ("mcp__anything__at_all", {"command": "rm -rf /"}, "ask"),
+        ("PowerShell", {"command": "ls"}, "ask"),
+        ("REPL", {"code": "1"}, "ask"),
+        ("Monitor", {"command": "tail -f log"}, ""),
+        ("Monitor", {"command": "rm -rf /srv/x"}, "ask"),
+        ("Write", {"file_path": "a.txt", "content": "x" * 3_000_000}, ""),
+        ("Write", {"file_path": "/etc/x", "content": "x" * 3_000_000}, "ask"),
+        ("Task", {"prompt": "rm -rf /"}, ""),
     ],
 )
 def test_other_calls_only_become_stricter(machine: Machine, tool: str, inputs: object, verdict: str) -> None:
@@ -68,6 +78,34 @@ def test_other_calls_only_become_stricter(machine: Machine, tool: str, inputs: o
     assert (answered.code, answered.verdict) == (0, verdict), answered
     if not verdict:
         assert answered.out == ""  # no opinion: the tool's own rules decide
+
+
+@pytest.mark.parametrize(("tool", "inputs"), [("mcp__a\n", {}), ("mcp__a({})", {}), ("mcp__a", {"x": "y" * 70_000})])
+def test_what_can_not_be_shown_as_a_call_is_refused(machine: Machine, tool: str, inputs: object) -> None:
+    assert machine.ask(tool, inputs).code == 2
+
+
+def test_a_call_of_a_server_is_shown_whole_and_rules_name_it(machine: Machine, tmp_path: Path) -> None:
+    answered = machine.ask("mcp__forge__close", {"issue": 12})
+    assert answered.reason == "Calls mcp__forge__close: no rule allows it."
+    clause = "{effect: execute, role: function, names: {any_in: [%s]}}"
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "version: 1\npolicy: calls\nrules:\n"
+        f"  - {{id: forge, decision: allow, when: {clause % 'mcp__forge__get_*'}}}\n"
+        f"  - {{id: gone, decision: deny, reason: Never., when: {clause % 'mcp__*__delete_*'}}}\n"
+    )
+    asked = [
+        machine.ask(name, {}, "--policy", str(policy), session_id="calls").verdict
+        for name in ("mcp__forge__get_issue", "mcp__forge__delete_issue", "mcp__forge__close")
+    ]
+    assert asked == ["", "deny", "ask"]
+
+
+def test_a_command_outside_the_tools_own_sandbox_is_never_allowed_by_us(machine: Machine) -> None:
+    assert machine.bash("ls").verdict == "allow"
+    assert machine.ask("Bash", {"command": "ls", "dangerouslyDisableSandbox": True}).verdict == ""
+    assert machine.ask("Bash", {"command": "rm -rf /srv/x", "dangerouslyDisableSandbox": True}).verdict == "ask"
 
 
 def test_what_the_user_is_told_does_not_act_on_the_screen_and_names_what_is_hidden(machine: Machine) -> None:
@@ -189,7 +227,11 @@ def test_another_policy(machine: Machine) -> None:
         ("write_file", {"file_path": "/etc/hosts", "content": ""}, "deny"),
         ("replace", {"file_path": "/etc/hosts"}, "deny"),
         ("read_file", {"absolute_path": "/srv/.env"}, "deny"),
-        ("web_fetch", {"prompt": "x"}, ""),
+        ("web_fetch", {"prompt": "x"}, "deny"),
+        ("web_fetch", {"prompt": "Read http://localhost:3000/a and http://localhost:5173 aloud"}, ""),
+        ("web_fetch", {"prompt": "Read http://localhost:3000/a and https://x.invalid aloud"}, "deny"),
+        ("mcp_anything", {}, "deny"),
+        ("list_directory", {"dir_path": "."}, ""),
     ],
 )
 def test_gemini_cli(machine: Machine, tool: str, inputs: object, verdict: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from humanlayer_agent.hooks.client import MAX_INPUT
 from humanlayer_agent.testing.patience import PATIENCE
 from tests.hooks.conftest import CLAUDE, HOOK, Machine
 
@@ -41,8 +42,8 @@ QUESTION = json.dumps({**CLAUDE, "cwd": "/", "tool_name": "Bash", "tool_input": 
         QUESTION.replace(b'"command"', b'"cmd"'),
         QUESTION.replace(b'"cwd": "/"', b'"cwd": "relative"'),
         QUESTION.replace(b'"cwd": "/"', b'"cwd": 7'),
-        QUESTION.replace(b'"ls"', json.dumps("x" * 2_000_000).encode()),
-        b"x" * 2_000_000,
+        QUESTION.replace(b'"ls"', json.dumps("x" * MAX_INPUT).encode()),
+        b"x" * (MAX_INPUT + 1),
     ],
     ids=lambda data: f"{data[:24]!r}-{len(data)}",
 )

@@ -154,7 +154,7 @@ def test_who_is_another_program_hears_no_question_and_nobody_is_stuck(new_machin
         assert machine.bash("ls -la").verdict == "allow"
         assert machine.bash("rm -rf /srv/canary").verdict == "ask"
         assert machine.bash("hla stop").verdict == "deny"
-        answered = machine.ask("WebFetch", {"url": "https://x.invalid"})
+        answered = machine.ask("Task", {"prompt": "x"})
         assert (answered.code, answered.out) == (0, "")
         assert "another program" in answered.err
         until(lambda: len(impersonator.heard) == 4, "that it has taken every connection")

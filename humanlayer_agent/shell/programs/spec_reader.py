@@ -239,7 +239,8 @@ def note(  # noqa: C901
     elif kind == "code":
         run.code(word, what=word.text, role="code", origin=origin)
     elif kind in ("host", "url"):
-        run.host(word, origin=origin)
+        if not _is_file(run, word, origin):
+            run.host(word, origin=origin)
     elif kind == "remote":
         _remote(run, word, origin, recursive)
     elif kind in ("package", "process"):
@@ -281,6 +282,27 @@ def shell_text(
         positional = zero = None  # `bash -c '...' $x a`: which of them is $1 depends on how many words $x is
     inner = run.context.deeper(via=(*run.context.via, run.command.program or "?"))
     run.walk.source(word.text, word, run.state.child(positional, zero), inner, "string")
+
+
+def _is_file(run: Run, word: Field, origin: str) -> bool:
+    """A URL with the scheme `file` names a file of this machine, which is read, or written where something is sent
+    there. True where it is no more than that.
+    """
+    text = word.text or ""
+    if text[:5].lower() != "file:":
+        return False
+    from urllib.parse import unquote, urlsplit
+
+    if any(each in text for each in "[]{}"):  # curl reads all that these stand for
+        run.doubt(word.word.raw)
+        return False
+    found = urlsplit(text)
+    path = unquote(found.path)
+    file = replace(word, text=path, prefix=path)
+    run.path("read", file, origin=origin)
+    if "upload-file" in run.command.flags or not run.command.flags_complete:
+        run.path("write", file, origin=origin)
+    return found.netloc.lower() in ("", "localhost", "127.0.0.1")
 
 
 def _upload(run: Run, word: Field, origin: str) -> None:
