@@ -63,7 +63,7 @@ def setting(run: Run, spec: Spec, fields: list[Field]) -> None:
     run.command.operands += texts
     program = run.command.program or ""
     if program == "date":
-        if "set" in run.command.flags or any(t is None or not t.startswith("+") for t in texts):
+        if "set" in run.command.flags or any(o.many or not o.prefix.startswith("+") for o in arguments.operands):
             system(run.command, "setting", "clock")
     elif program == "hostname":
         if "set" in run.command.flags or texts:
