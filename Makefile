@@ -10,12 +10,13 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 # The tests start many hundred interpreters, which would compile the package each, or be of another kind than most.
 unexport PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED
 
-.PHONY: help demo test test-all mutants lint docs pictures soak clean
+.PHONY: help demo test test-all test-doors mutants lint docs pictures soak clean
 
 help:
 	@echo "make demo      a supervised agent on a small task (set-up included)"
 	@echo "make test      the tests, in a few minutes"
 	@echo "make test-all  all tests, with as many examples as CI tries"
+	@echo "make test-doors the hooks of coding agents, with the real programs where npm has them"
 	@echo "make test-portable  what needs neither Linux nor a server"
 	@echo "make lint      ruff, mypy, which part imports which, names and sizes"
 	@echo "make docs      the pages as a site in build/site; every link must lead somewhere"
@@ -107,6 +108,15 @@ PORTABLE := tests/shell tests/policy tests/redaction tests/audit tests/policy_to
 test-portable: .venv/.test
 	@echo "==> running the portable tests"
 	@CI= $(BIN)/python -m pytest -q $(PARALLEL) $(PORTABLE) $(ARGS)
+
+# Coding agents as npm has them, at the versions that what we know of them was learnt from.
+build/doors/.installed: tests/hooks/doors.json
+	@echo "==> installing Codex into build/doors"
+	@mkdir -p build/doors && cp tests/hooks/doors.json build/doors/package.json
+	@npm install --silent --no-fund --no-audit --prefix build/doors && touch $@
+
+test-doors: .venv/.test build/doors/.installed
+	@$(BIN)/python -m pytest -q $(PARALLEL) tests/hooks $(ARGS)
 
 mutants: .venv/.test
 	@echo "==> running the tests of the core on mutants of it"

@@ -116,7 +116,9 @@ def parse(
 
 @app.command()
 def hook(
-    tool: Annotated[Literal["claude-code", "gemini-cli"], typer.Argument(metavar="TOOL", help="The coding agent.")],
+    tool: Annotated[
+        Literal["claude-code", "gemini-cli", "codex"], typer.Argument(metavar="TOOL", help="The coding agent.")
+    ],
     ask: Annotated[
         Literal["tool", "wait", "deny"] | None,
         typer.Option(

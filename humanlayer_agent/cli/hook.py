@@ -2,7 +2,7 @@
 
 from humanlayer_agent.hooks import client
 
-_TOOLS = {"claude-code": ("tool", "wait", "deny"), "gemini-cli": ("deny", "wait")}
+_TOOLS = {"claude-code": ("tool", "wait", "deny"), "gemini-cli": ("deny", "wait"), "codex": ("deny", "wait")}
 """The ways to ask, by tool; the first is the usual one."""
 _CONFINED = frozenset({"claude-code"})
 _SECONDS = {"wait": 590.0}

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -40,15 +41,21 @@ class Tool:
 
     name: str
     folder: str
+    files: tuple[str, ...]
     variable: str
     event: str
     hook: str
     todo: str
 
 
+_VARIABLE = re.compile(r"[A-Z_]+=")
+_SETTINGS = ("settings.json", "settings.local.json")
 TOOLS = (
-    Tool("Claude Code", ".claude", "CLAUDE_CONFIG_DIR", "PreToolUse", "claude-code", "hla init --claude-code"),
-    Tool("Gemini CLI", ".gemini", "", "BeforeTool", "gemini-cli", "See docs/hooks.md for its settings."),
+    Tool(
+        "Claude Code", ".claude", _SETTINGS, "CLAUDE_CONFIG_DIR", "PreToolUse", "claude-code", "hla init --claude-code"
+    ),
+    Tool("Gemini CLI", ".gemini", _SETTINGS, "", "BeforeTool", "gemini-cli", "See docs/hooks.md for its settings."),
+    Tool("Codex", ".codex", ("hooks.json", "config.toml"), "CODEX_HOME", "PreToolUse", "codex", "See docs/hooks.md."),
 )
 
 
@@ -135,16 +142,17 @@ def _settings(tool: Tool, context: Context) -> Iterator[Path]:
     """Yield where the settings of a user and of the project may be."""
     home = Path(context.environ.get("HOME") or Path.home())
     own = context.environ.get(tool.variable, "") if tool.variable else ""
-    yield Path(own or home / tool.folder) / "settings.json"
+    folders = [Path(own or home / tool.folder)]
     if context.project is not None:
-        yield context.project / tool.folder / "settings.json"
-        yield context.project / tool.folder / "settings.local.json"
+        folders.append(context.project / tool.folder)
+    yield from (folder / name for folder in folders for name in tool.files)
 
 
 def _ours(path: Path, tool: Tool) -> list[tuple[str, str]]:
     """The commands of our hooks in a settings file, each with the calls before which it is run."""
     with path.open("rb") as file:
-        found: Any = json.loads(file.read(_MAX) or b"{}")
+        text = file.read(_MAX)
+    found: Any = tomllib.loads(text.decode()) if path.suffix == ".toml" else json.loads(text or b"{}")
     entries = _listed(_mapping(_mapping(found).get("hooks")).get(tool.event))
     return [
         (line, str(_mapping(entry).get("matcher") or "*"))
@@ -165,8 +173,8 @@ def _missed(tool: Tool, matchers: list[str]) -> str:
 def _working(tool: Tool, line: str, context: Context) -> Finding:
     """Check that the command of a hook can be started, and what becomes of the tool's call where it can't be."""
     try:
-        program = shlex.split(line)[0]
-    except (ValueError, IndexError):
+        program = next(word for word in shlex.split(line) if not _VARIABLE.match(word))
+    except (ValueError, StopIteration):
         return failed(f"{tool.name}: its hook is no command: {line[:200]}", tool.todo)
     if shutil.which(program, path=context.environ.get("PATH", os.defpath)) is None:
         return failed(f"{tool.name}: its hook can't be started: there is no {program}", tool.todo)

@@ -40,11 +40,11 @@ STOP = b"stop"
 PASSED = frozenset(
     {
         *("CLAUDE_PROJECT_DIR", "CLAUDE_CODE_SHELL", "CLAUDE_CODE_SHELL_PREFIX", "CLAUDE_ENV_FILE"),
+        *("CODEX_PROJECT_DIR", "GEMINI_PROJECT_DIR"),
         *(
             "LANG",
             "LC_ALL",
             "LC_CTYPE",
-            "GEMINI_PROJECT_DIR",
             "SHELL",
             "SHELLOPTS",
             "POSIXLY_CORRECT",
@@ -61,12 +61,18 @@ CONFINE = "--confine"
 """The option by which commands that are allowed run confined."""
 
 _DECIDES = ("HOME", "TMPDIR", "TEMP", "TMP", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "HUMANLAYER_STORE")
+_PRE_TOOL_USE = (
+    '"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", '
+    '"permissionDecisionReason": %s}'
+)
 _REFUSALS = {
-    "claude-code": '"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", '
-    '"permissionDecisionReason": %s}',
+    "claude-code": _PRE_TOOL_USE,
+    "codex": _PRE_TOOL_USE,
     "gemini-cli": '"decision": "deny", "reason": %s',
 }
 _ENDS = ', "continue": false, "stopReason": %s'
+_GOES_ON = frozenset({"codex"})
+"""Tools that make a call, although it is denied, where they are told to end (Codex 0.169)."""
 _TRIES = 3
 _PEER = "3i"  # struct ucred: pid, uid, gid
 
@@ -136,7 +142,9 @@ def deny(tool: str, reason: str, *, code: int, stop: bool = False) -> int:
     try:
         if tool in _REFUSALS:
             quoted = _quoted(reason)
-            _write(1, f"{{{_REFUSALS[tool] % quoted}{_ENDS % quoted if stop else ''}}}\n".encode())
+            _write(
+                1, f"{{{_REFUSALS[tool] % quoted}{_ENDS % quoted if stop and tool not in _GOES_ON else ''}}}\n".encode()
+            )
         if code == REFUSED:
             _write(2, f"{reason}\n".encode("utf-8", "replace"))
     except OSError:

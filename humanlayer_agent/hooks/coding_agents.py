@@ -32,6 +32,7 @@ _BLANKS = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".joi
 
 
 _ADDRESS = re.compile(r"(?:https?|ftp|file)://[^\s<>\"'`]+", re.IGNORECASE)
+_PATCHED = re.compile(r"^\s*\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.*)$", re.MULTILINE)
 _NAME = re.compile(r"[\w.:-]{1,200}")
 MAX_SHOWN = 65_536
 """Most characters of a call that is judged by its name."""
@@ -76,6 +77,7 @@ class Tool:
         prompts: whether it can be told to ask its user, by the `permission_mode` of a question.
         render: its form of a reply that is no denial: what is printed, as an object. `inputs` are those of the call.
             (`client.deny` says no.)
+        rewritten: what a command that is allowed is given back as, where it would not run as it was judged otherwise.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Tool:
     foreign: str
     prompts: frozenset[str]
     render: Callable[[Reply, Inputs], dict[str, Any]] = field(repr=False)
+    rewritten: Callable[[str], str] | None = None
 
     def matcher(self) -> str:
         """The calls that are judged, as its settings name them."""
@@ -198,6 +201,39 @@ def _claude_code(reply: Reply, inputs: Inputs) -> dict[str, Any]:
     return {"hookSpecificOutput": specific}
 
 
+def in_bash(text: str) -> str:
+    """The command that has bash run `text`, whichever shell is given it, and with nothing to type into.
+
+    Codex lets its agent choose the shell of each command, and type into it while it runs; its hooks see neither. bash,
+    sh and zsh read quoted words alike; PowerShell does not.
+
+    Raises:
+        BadQuestion: that is not possible on this machine.
+
+    Example:
+        >>> in_bash("ls").partition(" -c ")[2]
+        "'/bin/bash --norc --noprofile -c ls </dev/null 2>&1 | /bin/cat'"
+    """
+    if any(not os.access(each, os.X_OK) for each in ("/bin/bash", "/bin/cat")):
+        raise BadQuestion("there is no /bin/bash here, or no /bin/cat")
+    if shutil.which("pwsh") is not None:
+        raise BadQuestion("PowerShell is installed: the agent could choose it, and it reads commands otherwise")
+    bash = "/bin/bash --norc --noprofile"
+    return f"exec {bash} -o pipefail -c {shlex.quote(f'{bash} -c {shlex.quote(text)} </dev/null 2>&1 | /bin/cat')}"
+
+
+def patched(*names: str) -> Callable[[Inputs], str]:
+    """A call that changes the files that a patch of Codex names."""
+
+    def find(inputs: Inputs) -> str:
+        files = _PATCHED.findall(text_of(inputs, *names))
+        if not files:
+            raise BadQuestion("the patch names no file")
+        return " ".join(f"> {word}" for file in files for word in spellings(file))
+
+    return find
+
+
 def _gemini_cli(reply: Reply, inputs: Inputs) -> dict[str, Any]:
     if reply.verdict == "none":
         return {}
@@ -256,6 +292,25 @@ TOOLS: Mapping[str, Tool] = {
             foreign="mcp_.*",
             prompts=frozenset(),  # its reference documents allow and deny
             render=_gemini_cli,
+        ),
+        Tool(
+            # https://developers.openai.com/codex/hooks
+            name="codex",
+            event="PreToolUse",
+            after=(),
+            replaceable=frozenset(),
+            project="CODEX_PROJECT_DIR",  # set by the line of the hook: Codex itself says nothing of it
+            shells=(),
+            around=(),
+            runs={"Bash": command},
+            touches={
+                "apply_patch": patched("command", "input", "patch"),
+                "view_image": read("path"),
+            },
+            foreign="mcp__.*",
+            prompts=frozenset(),  # it runs what it is told to ask about
+            render=_claude_code,
+            rewritten=in_bash,
         ),
     )
 }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,6 +69,18 @@ def test_a_hook_of_an_older_version_is_not_run_before_all_that_is_judged(look: L
     ]
     written(settings_path(), {"hooks": {"PreToolUse": [{**entry, "matcher": "*"}]}})
     assert [each.status for each in look("hooks")] == ["ok"]
+
+
+def test_codex(look: Look, tmp_path: Path) -> None:
+    folder = tmp_path / "codex"
+    written(folder / "config.toml", 'model = "x"\n')
+    (found,) = look("hooks", CODEX_HOME=str(folder))
+    assert (found.status, "no hook of ours" in found.said) == ("warning", True)
+    text = EXAMPLE.with_name("codex-hooks.json").read_text()
+    written(folder / "hooks.json", text.replace("hla hook", f"{sys.executable} hook"))
+    assert [each.said for each in look("hooks", CODEX_HOME=str(folder))] == ["Codex asks us before it runs something"]
+    written(folder / "config.toml", "model = ")
+    assert look("hooks", CODEX_HOME=str(folder))[0].status == "failed"
 
 
 def test_a_hook_that_is_to_confine(look: Look, project: Path) -> None:
