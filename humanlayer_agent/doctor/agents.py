@@ -32,6 +32,7 @@ _MARK = "said by somebody else"
 _COMMAND = "rm -rf /nowhere/of-this-test"
 _SECONDS = 300
 _SEE = "See docs/hooks.md; hla init --claude-code --no-confine goes back."
+_RULES = "Write what they say into the policy here."
 _REPORT = "Report this, please."
 
 
@@ -46,16 +47,26 @@ class Tool:
     event: str
     hook: str
     todo: str
+    rules: str = ""
 
 
-_VARIABLE = re.compile(r"[A-Z_]+=")
+_VARIABLE = re.compile(r"\w+=")
 _SETTINGS = ("settings.json", "settings.local.json")
 TOOLS = (
     Tool(
         "Claude Code", ".claude", _SETTINGS, "CLAUDE_CONFIG_DIR", "PreToolUse", "claude-code", "hla init --claude-code"
     ),
     Tool("Gemini CLI", ".gemini", _SETTINGS, "", "BeforeTool", "gemini-cli", "See docs/hooks.md for its settings."),
-    Tool("Codex", ".codex", ("hooks.json", "config.toml"), "CODEX_HOME", "PreToolUse", "codex", "See docs/hooks.md."),
+    Tool(
+        "Codex",
+        ".codex",
+        ("hooks.json", "config.toml"),
+        "CODEX_HOME",
+        "PreToolUse",
+        "codex",
+        "See docs/hooks.md.",
+        "rules",
+    ),
 )
 
 
@@ -78,6 +89,10 @@ def hooks(context: Context) -> Iterator[Finding]:
             )
         for line in dict.fromkeys(lines):
             yield _working(tool, line, context)
+        if tool.rules and (rules := _strict_rules(tool, files[0].parent)):
+            yield warning(
+                f"{tool.name}'s own rules do not see what a command is once our hook has answered: {rules}", _RULES
+            )
         if lines and (missed := _missed(tool, [matcher for _, matcher in found])):
             yield warning(f"{tool.name} does not ask us before calls of {missed}", tool.todo)
         if any(client.CONFINE in line.split() for line in lines):
@@ -162,6 +177,12 @@ def _ours(path: Path, tool: Tool) -> list[tuple[str, str]]:
     ]
 
 
+def _strict_rules(tool: Tool, folder: Path) -> str:
+    """The files of a coding agent's own rules that forbid something, or ask about it."""
+    found = (path for path in sorted(folder.joinpath(tool.rules).glob("*.rules")) if path.is_file())
+    return ", ".join(str(path) for path in found if re.search(r"forbidden|prompt", path.read_text(errors="replace")))
+
+
 def _missed(tool: Tool, matchers: list[str]) -> str:
     """The calls that we judge and that no hook of ours is run before."""
     if "*" in matchers:
@@ -178,7 +199,7 @@ def _working(tool: Tool, line: str, context: Context) -> Finding:
         return failed(f"{tool.name}: its hook is no command: {line[:200]}", tool.todo)
     if shutil.which(program, path=context.environ.get("PATH", os.defpath)) is None:
         return failed(f"{tool.name}: its hook can't be started: there is no {program}", tool.todo)
-    if not re.search(r"\|\|\s*exit 2\s*$", line):
+    if not re.search(r"\|\|\s*(exit 2|\{ echo .* >&2; exit 2; \})\s*$", line):
         return failed(
             f"{tool.name}: its hook does not end with `|| exit 2`: where it crashes the tool goes on without us",
             tool.todo,

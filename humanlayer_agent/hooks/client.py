@@ -40,7 +40,7 @@ STOP = b"stop"
 PASSED = frozenset(
     {
         *("CLAUDE_PROJECT_DIR", "CLAUDE_CODE_SHELL", "CLAUDE_CODE_SHELL_PREFIX", "CLAUDE_ENV_FILE"),
-        *("CODEX_PROJECT_DIR", "GEMINI_PROJECT_DIR"),
+        *("CODEX_PROJECT_DIR", "GEMINI_PROJECT_DIR", "PATH"),
         *(
             "LANG",
             "LC_ALL",
@@ -140,13 +140,16 @@ def deny(tool: str, reason: str, *, code: int, stop: bool = False) -> int:
         stop: the tool is to end its work.
     """
     try:
+        if code == REFUSED:  # without a word there, Codex goes on
+            _write(2, f"{reason}\n".encode("utf-8", "replace"))
+    except OSError:
+        pass
+    try:
         if tool in _REFUSALS:
             quoted = _quoted(reason)
             _write(
                 1, f"{{{_REFUSALS[tool] % quoted}{_ENDS % quoted if stop and tool not in _GOES_ON else ''}}}\n".encode()
             )
-        if code == REFUSED:
-            _write(2, f"{reason}\n".encode("utf-8", "replace"))
     except OSError:
         return REFUSED  # nobody reads: the exit code says it
     return code

@@ -8,6 +8,7 @@ where the policy allows them, the tool's own rules decide.
 Our hook in Claude Code's settings: what is added to them, and nothing else of them is changed.
 """
 
+import itertools
 import json
 import os
 import re
@@ -22,17 +23,22 @@ from typing import Any, Literal
 
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.hooks.client import CONFINE
+from humanlayer_agent.locations import is_inside
 from humanlayer_agent.processes.execution import SUPERVISED
 
 Verdict = Literal["allow", "deny", "ask", "none"]
 Inputs = Mapping[str, Any]
 
-_BLANKS = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200B)))
-"""What JavaScript's `trim` takes away."""
+_BLANKS = "\t\n\v\f\r \x1c\x1d\x1e\x1f\x85\u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+"""What is taken away at both ends by the `trim` of JavaScript or Rust, or Python's `strip`."""
 
 
-_ADDRESS = re.compile(r"(?:https?|ftp|file)://[^\s<>\"'`]+", re.IGNORECASE)
-_PATCHED = re.compile(r"^\s*\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.*)$", re.MULTILINE)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:\S*", re.IGNORECASE)
+_PLAIN_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[\w.:~/?#%&=+,;()!*$-]+", re.IGNORECASE | re.ASCII)
+"""An address that every program understands in one way: no name of a user, no backslash, no quotes."""
+_PATCHED = re.compile(r"^\s*\*\*\* (Add File|Update File|Delete File|Move to): (.*)$", re.MULTILINE)
 _NAME = re.compile(r"[\w.:-]{1,200}")
 MAX_SHOWN = 65_536
 """Most characters of a call that is judged by its name."""
@@ -78,6 +84,7 @@ class Tool:
         render: its form of a reply that is no denial: what is printed, as an object. `inputs` are those of the call.
             (`client.deny` says no.)
         rewritten: what a command that is allowed is given back as, where it would not run as it was judged otherwise.
+        unsafe: why even that would not run as it was judged, by the environment and the project; "" where it would.
     """
 
     name: str
@@ -93,6 +100,7 @@ class Tool:
     prompts: frozenset[str]
     render: Callable[[Reply, Inputs], dict[str, Any]] = field(repr=False)
     rewritten: Callable[[str], str] | None = None
+    unsafe: Callable[[Mapping[str, str], Path], str] | None = None
 
     def matcher(self) -> str:
         """The calls that are judged, as its settings name them."""
@@ -141,8 +149,13 @@ def written(*names: str) -> Callable[[Inputs], str]:
 
 
 def read(*names: str) -> Callable[[Inputs], str]:
-    """A call that reads the file that one of these inputs names."""
-    return lambda inputs: f"cat -- {' '.join(spellings(text_of(inputs, *names)))}"
+    """A call that reads the file that one of these inputs names; where several are there, any of them."""
+
+    def find(inputs: Inputs) -> str:
+        paths = [text_of(inputs, name) for name in names if name in inputs] or [text_of(inputs, names[0])]
+        return f"cat -- {' '.join(word for path in paths for word in spellings(path))}"
+
+    return find
 
 
 def searched(*names: str, only: Sequence[str] = ()) -> Callable[[Inputs], str]:
@@ -159,13 +172,16 @@ def searched(*names: str, only: Sequence[str] = ()) -> Callable[[Inputs], str]:
     return find
 
 
-def fetched(*names: str) -> Callable[[Inputs], str]:
-    """A call that fetches from the addresses in one of these inputs: one address, or a text that may name some."""
+def fetched(address: str, *, named_in: str = "") -> Callable[[Inputs], str]:
+    """A call that fetches from the address that one input is, and from those that another one names in its text."""
 
     def find(inputs: Inputs) -> str:
-        text = text_of(inputs, *names).strip()
-        addresses = _ADDRESS.findall(text) if any(each.isspace() for each in text) else [text]
-        return f"curl -g -- {' '.join(map(shlex.quote, addresses))}" if addresses else 'curl -- "$ADDRESS"'
+        addresses = [text_of(inputs, address)] if address in inputs or not named_in else []
+        if named_in and named_in in inputs:
+            addresses += _ADDRESS.findall(text_of(inputs, named_in))
+        if not addresses or not all(map(_PLAIN_ADDRESS.fullmatch, addresses)):
+            return 'curl -- "$ADDRESS"'
+        return f"curl -g -- {' '.join(map(shlex.quote, addresses))}"
 
     return find
 
@@ -201,35 +217,56 @@ def _claude_code(reply: Reply, inputs: Inputs) -> dict[str, Any]:
     return {"hookSpecificOutput": specific}
 
 
+_WRAPPED = (
+    f"export {SUPERVISED}=1; if [ -t 1 ] || [ -t 2 ]; then set -o pipefail; "
+    '/bin/bash --norc --noprofile -p -c -- "$0" </dev/null 2>&1 | /bin/cat; '
+    'else exec /bin/bash --norc --noprofile -p -c -- "$0" </dev/null; fi'
+)
+"""-p: nor does it read what BASH_ENV names. Nobody is to type into what runs; without a terminal no pager waits."""
+
+
 def in_bash(text: str) -> str:
-    """The command that has bash run `text`, whichever shell is given it, and with nothing to type into.
+    """The command that has bash run `text` with nothing on its standard input, whichever shell it is given to.
 
     Codex lets its agent choose the shell of each command, and type into it while it runs; its hooks see neither. bash,
-    sh and zsh read quoted words alike; PowerShell does not.
-
-    Raises:
-        BadQuestion: that is not possible on this machine.
+    sh and zsh read quoted words alike.
 
     Example:
-        >>> in_bash("ls").partition(" -c ")[2]
-        "'/bin/bash --norc --noprofile -c ls </dev/null 2>&1 | /bin/cat'"
+        >>> in_bash("ls -l").rpartition(" ")[0].startswith("exec /bin/bash --norc --noprofile -p -c ")
+        True
     """
+    return f"exec /bin/bash --norc --noprofile -p -c {shlex.quote(_WRAPPED)} {shlex.quote(text)}"
+
+
+def other_shells(environ: Mapping[str, str], project: Path) -> str:
+    """Return why the shells that an agent may choose are not those of the machine; "" where they are.
+
+    Args:
+        environ: of the tool. project: in which its agent may write.
+    """
+    folders = environ.get("PATH", "").split(os.pathsep)
+    if any(not os.path.isabs(each) or is_inside(Path(each), project) for each in folders):
+        return "PATH leads into the project, where the agent could put a shell of its own: start it without that"
+    for name in ("pwsh", "powershell"):
+        if shutil.which(name, path=os.pathsep.join((*folders, "/usr/local/bin"))) is not None:
+            return f"{name} is installed, and reads commands otherwise than we do: start it with a PATH without that"
     if any(not os.access(each, os.X_OK) for each in ("/bin/bash", "/bin/cat")):
-        raise BadQuestion("there is no /bin/bash here, or no /bin/cat")
-    if shutil.which("pwsh") is not None:
-        raise BadQuestion("PowerShell is installed: the agent could choose it, and it reads commands otherwise")
-    bash = "/bin/bash --norc --noprofile"
-    return f"exec {bash} -o pipefail -c {shlex.quote(f'{bash} -c {shlex.quote(text)} </dev/null 2>&1 | /bin/cat')}"
+        return "there is no /bin/bash here, or no /bin/cat"
+    return ""
 
 
 def patched(*names: str) -> Callable[[Inputs], str]:
     """A call that changes the files that a patch of Codex names."""
 
     def find(inputs: Inputs) -> str:
-        files = _PATCHED.findall(text_of(inputs, *names))
-        if not files:
+        found = _PATCHED.findall(text_of(inputs, *names))
+        if not found:
             raise BadQuestion("the patch names no file")
-        return " ".join(f"> {word}" for file in files for word in spellings(file))
+        written = [word for _, file in found for word in spellings(file)]
+        gone = [file for what, file in found if what == "Delete File"]
+        gone += [file for (_, file), (then, _) in itertools.pairwise(found) if then == "Move to"]
+        deletes = [f"rm -f -- {' '.join(word for file in gone for word in spellings(file))}"] if gone else []
+        return "; ".join((" ".join(f"> {word}" for word in written), *deletes))
 
     return find
 
@@ -287,7 +324,7 @@ TOOLS: Mapping[str, Tool] = {
                 "read_file": read("file_path", "absolute_path"),
                 "search_file_content": searched("dir_path", "path", only=["include", "include_pattern"]),
                 "grep_search": searched("dir_path", "path", only=["include", "include_pattern"]),
-                "web_fetch": fetched("url", "prompt"),
+                "web_fetch": fetched("url", named_in="prompt"),
             },
             foreign="mcp_.*",
             prompts=frozenset(),  # its reference documents allow and deny
@@ -311,6 +348,7 @@ TOOLS: Mapping[str, Tool] = {
             prompts=frozenset(),  # it runs what it is told to ask about
             render=_claude_code,
             rewritten=in_bash,
+            unsafe=other_shells,
         ),
     )
 }

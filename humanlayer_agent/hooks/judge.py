@@ -229,8 +229,8 @@ class Judge:
         session = self._session(tool, options, project, question.called[1], environ)
         mode = body.get("permission_mode", "default")
         decision = None
-        if question.runs and tool.rewritten is not None:
-            tool.rewritten(action.content)  # where that is not possible, nothing is judged
+        if question.runs and tool.unsafe is not None and (why := tool.unsafe(environ, project)):
+            raise BadQuestion(why)
         if options.confine and question.runs:
             alone = "" if self._lasts else "the process that judges ends with its answer"
             if why := alone or session.unconfined or _unreplaceable(question, action, mode, environ, project):
@@ -670,10 +670,14 @@ def _allowed(question: Question, decision: PolicyDecision, permit: Permit | None
     is to run outside the tool's own sandbox.
     """
     approved = permit is not None and bool(permit.request_id or permit.granted)
-    if not approved and (decision.verdict is not Verdict.ALLOW or not question.runs or question.leaves_sandbox):
+    if not approved and (decision.verdict is not Verdict.ALLOW or not question.runs):
         return Reply("none")
-    if question.runs and question.tool.rewritten is not None:
+    if question.tool.rewritten is not None:
+        if not question.runs:
+            return Reply("none")  # it knows an allow only with a command to run instead
         edited = question.tool.rewritten(edited or question.tool.runs[question.call](question.inputs))
+    elif not approved and question.leaves_sandbox:
+        return Reply("none")
     return Reply("allow", _why_allowed(decision, permit), command=edited)
 
 

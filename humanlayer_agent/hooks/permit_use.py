@@ -54,9 +54,13 @@ def run(given: str) -> int:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(f"{found[1]}.sock")
             client.server_pid(connection)
-            connection.sendall(client.packed(found[2].encode(), b"%d" % _umask()))
+            before = signal.pthread_sigmask(
+                signal.SIG_BLOCK, PASSED_ON
+            )  # one that comes now is passed on a moment later
             for number in PASSED_ON:
                 signal.signal(number, lambda number, _: _pass_on(connection, number))
+            connection.sendall(client.packed(found[2].encode(), b"%d" % _umask()))
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             return _followed(connection, directory)
     except BrokenPipeError:  # nobody reads what the command writes
         return _UNREAD

@@ -79,6 +79,9 @@ def test_codex(look: Look, tmp_path: Path) -> None:
     text = EXAMPLE.with_name("codex-hooks.json").read_text()
     written(folder / "hooks.json", text.replace("hla hook", f"{sys.executable} hook"))
     assert [each.said for each in look("hooks", CODEX_HOME=str(folder))] == ["Codex asks us before it runs something"]
+    rules = written(folder / "rules" / "own.rules", 'prefix_rule(pattern=["touch"], decision="forbidden")')
+    told = look("hooks", CODEX_HOME=str(folder))[1]
+    assert (told.status, str(rules) in told.said) == ("warning", True)
     written(folder / "config.toml", "model = ")
     assert look("hooks", CODEX_HOME=str(folder))[0].status == "failed"
 

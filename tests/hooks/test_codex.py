@@ -16,7 +16,7 @@ import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import Permit
-from humanlayer_agent.hooks.coding_agents import TOOLS, BadQuestion, in_bash
+from humanlayer_agent.hooks.coding_agents import TOOLS, in_bash
 from humanlayer_agent.hooks.judge import Question, _allowed
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.store.sqlite import SQLiteStore
@@ -53,6 +53,9 @@ def patch(*lines: str) -> dict[str, str]:
         ("apply_patch", patch("*** Add File: a.txt", "+x"), ""),
         ("apply_patch", patch("*** Add File: a.txt", "+x", "*** Delete File: /etc/hosts"), "deny"),
         ("apply_patch", patch("*** Update File: a.txt", "*** Move to: ../.bashrc", "-x"), "deny"),
+        ("apply_patch", patch("*** Add File: .envrc\x85", "+x"), "deny"),
+        ("apply_patch", patch("*** Delete File: /srv/x"), "deny"),
+        ("apply_patch", patch("*** Update File: a.txt", "*** Move to: b.txt", "-x"), ""),
         ("apply_patch", {"input": patch("*** Add File: .git/hooks/pre-commit", "+x")["command"]}, "deny"),
         ("view_image", {"path": "a.png"}, ""),
         ("view_image", {"path": "/srv/.env"}, "deny"),
@@ -102,12 +105,10 @@ def test_what_is_allowed_runs_as_it_was_judged_in_whatever_shell_the_agent_has_c
     program = shutil.which(shell)
     if program is None:
         pytest.skip(f"allowed in CI: there is no {shell}")
-    replaced = in_bash(text)
-    done = subprocess.run([program, "-c", replaced], input=b"typed\n", capture_output=True, cwd=machine.project)
-    bash = ["/bin/bash", "--norc", "--noprofile", "-c", text]
-    wanted = subprocess.run(
-        bash, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=machine.project
-    )
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "cwd": machine.project}
+    done = subprocess.run([program, "-c", in_bash(text)], input=b"typed\n", **both)
+    plain = ["/bin/bash", "--norc", "--noprofile", "-c", text]
+    wanted = subprocess.run(plain, stdin=subprocess.DEVNULL, **both)
     assert (done.returncode, done.stdout) == (wanted.returncode, wanted.stdout)
     assert b"typed" not in done.stdout
 
@@ -126,14 +127,43 @@ def test_what_is_no_command_is_not_made_one(machine: Machine) -> None:
     decision = Director.load("default", project=machine.project).evaluate(Action("> /etc/x"))
     permit = Permit("p", "0" * 64, Action("> /etc/x"), decision, 0, approved_by="alice", request_id="r")
     reply = _allowed(question, decision, permit)
-    assert (reply.verdict, reply.command) == ("allow", "")
+    assert (reply.verdict, reply.command) == ("none", "")  # its own rules go on
 
 
-def test_where_powershell_could_be_chosen_nothing_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_agent_could_choose_another_shell_nothing_is_allowed(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "pwsh").touch(mode=0o755)
-    monkeypatch.setenv("PATH", f"{os.environ['PATH']}{os.pathsep}{tmp_path}")
-    with pytest.raises(BadQuestion, match="PowerShell"):
-        in_bash("ls")
+    body = {**COMMON, "cwd": str(machine.project), "tool_name": "Bash", "tool_input": {"command": "ls"}}
+    for more in (tmp_path, machine.project / "tools", "tools", ""):
+        path = f"{os.environ['PATH']}{os.pathsep}{more}"
+        env = {**machine.env, "CODEX_PROJECT_DIR": str(machine.project), "PATH": path}
+        answered = machine.raw(json.dumps(body).encode(), "codex", "--deadline", "600", env=env)
+        assert answered.code == 2, path
+        assert "PATH" in answered.err
+
+
+def test_a_program_in_a_terminal_has_none_to_write_to(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    line = in_bash("test -t 0 || test -t 1 || test -t 2 || echo none; exit 4")
+    done = subprocess.run(["sh", "-c", line], stdin=theirs, stdout=theirs, stderr=theirs)
+    assert (done.returncode, os.read(ours, 100).split()) == (4, [b"none"])
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_what_is_left_in_the_background_is_not_waited_for_and_nothing_else_is_read(tmp_path: Path) -> None:
+    (tmp_path / "more").write_text("echo more\n")
+    line = in_bash("sleep 300 >/dev/null 2>&1 & echo $!; type ls; echo $HUMANLAYER_SUPERVISED")
+    env = {**os.environ, "BASH_ENV": str(tmp_path / "more"), "BASH_FUNC_ls%%": "() { echo ours; }"}
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=env, timeout=PATIENCE)
+    first, *others = done.stdout.splitlines()
+    os.kill(int(first), 9)
+    assert ("more" in done.stdout, "function" in done.stdout, others[-1]) == (False, False, "1")
+
+
+def test_a_long_text_is_one_word(machine: Machine) -> None:
+    done = subprocess.run(["sh", "-c", in_bash("echo " + "'a' " * 8_000)], capture_output=True)
+    assert (done.returncode, len(done.stdout)) == (0, 16_000)
+    assert subprocess.run(["sh", "-c", in_bash("-x")], capture_output=True).returncode == 127
 
 
 # ---- the real program
