@@ -288,8 +288,11 @@ def _is_file(run: Run, word: Field, origin: str) -> bool:
     """A URL with the scheme `file` names a file of this machine, which is read, or written where something is sent
     there. True where it is no more than that.
     """
-    text = word.text or ""
+    text = word.prefix if word.text is None else word.text
     if text[:5].lower() != "file:":
+        return False
+    if word.text is None:
+        run.path("read", replace(word, prefix="", glob=None), origin=origin)
         return False
     from urllib.parse import unquote, urlsplit
 
