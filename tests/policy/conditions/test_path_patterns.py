@@ -199,10 +199,13 @@ PARTS = st.lists(st.text("abx*?[].\\", max_size=3), min_size=1, max_size=4).map(
     st.booleans(),
 )
 @example(["**/.x/**"], "**", False)
+@example(["/a/b"], "*/*/*", True)
 def test_a_pattern_may_match_what_overlaps_one_of_the_set(patterns: list[str], parts: str, recursive: bool) -> None:
     wild = f"/{parts}"
     effect = Effect("delete", "operand", "/", True, (0, 1), recursive=recursive, pattern=wild)
-    found = PathSet(patterns, {}).some(effect, Links())
+    links = Links()
+    links.patterns[wild, False] = ()  # whatever links this machine has at such places
+    found = PathSet(patterns, {}).some(effect, links)
     any_depth = [pattern for pattern in patterns if pattern.startswith("**/")]
     # All below a name that may turn up anywhere is not reached by chance, at any depth: `rm -rf *` would be doubtful.
     counts = [p for p in patterns if not (p in any_depth and p.endswith("/**") and "**" in wild.split("/"))]
