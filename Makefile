@@ -16,7 +16,7 @@ help:
 	@echo "make demo      a supervised agent on a small task (set-up included)"
 	@echo "make test      the tests, in a few minutes"
 	@echo "make test-all  all tests, with as many examples as CI tries"
-	@echo "make test-doors the hooks of coding agents, with the real programs where npm has them"
+	@echo "make test-doors  the hook of Codex, with the real program from npm"
 	@echo "make test-portable  what needs neither Linux nor a server"
 	@echo "make lint      ruff, mypy, which part imports which, names and sizes"
 	@echo "make docs      the pages as a site in build/site; every link must lead somewhere"
@@ -116,7 +116,8 @@ build/doors/.installed: tests/hooks/doors.json
 	@npm install --silent --no-fund --no-audit --prefix build/doors && touch $@
 
 test-doors: .venv/.test build/doors/.installed
-	@$(BIN)/python -m pytest -q $(PARALLEL) tests/hooks $(ARGS)
+	@echo "==> running the tests that drive real coding agents"
+	@HLA_ALL=1 $(BIN)/python -m pytest -q tests/hooks/test_codex.py $(ARGS)
 
 mutants: .venv/.test
 	@echo "==> running the tests of the core on mutants of it"

@@ -124,7 +124,7 @@ def hook(
         typer.Option(
             "--ask",
             help="Who is asked: the person at the coding agent (tool, its own prompt), your channels (wait), nobody "
-            "(deny). [tool; deny for gemini-cli]",
+            "(deny). [tool; deny for the others]",
         ),
     ] = None,
     policy: PolicyOption = None,
@@ -141,7 +141,7 @@ def hook(
         bool, typer.Option("--confine", help="Allowed commands run confined (claude-code only; see docs/hooks.md).")
     ] = False,
 ) -> None:
-    """Answer a coding agent before each of its calls: claude-code or gemini-cli.
+    """Answer a coding agent before each of its calls: claude-code, gemini-cli or codex.
 
     Reads the question of the agent's hook from standard input, and answers in its form. hla init --claude-code writes
     it into Claude Code's settings. Exit codes: 0 answered, 2 the call must not run.

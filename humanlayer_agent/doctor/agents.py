@@ -65,7 +65,7 @@ TOOLS = (
         "PreToolUse",
         "codex",
         "See docs/hooks.md.",
-        "rules",
+        rules="rules",
     ),
 )
 

@@ -147,9 +147,8 @@ def deny(tool: str, reason: str, *, code: int, stop: bool = False) -> int:
     try:
         if tool in _REFUSALS:
             quoted = _quoted(reason)
-            _write(
-                1, f"{{{_REFUSALS[tool] % quoted}{_ENDS % quoted if stop and tool not in _GOES_ON else ''}}}\n".encode()
-            )
+            ends = _ENDS % quoted if stop and tool not in _GOES_ON else ""
+            _write(1, f"{{{_REFUSALS[tool] % quoted}{ends}}}\n".encode())
     except OSError:
         return REFUSED  # nobody reads: the exit code says it
     return code

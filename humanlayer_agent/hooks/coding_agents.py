@@ -33,8 +33,6 @@ _BLANKS = "\t\n\v\f\r \x1c\x1d\x1e\x1f\x85\u00a0\u1680\u2028\u2029\u202f\u205f\u
     map(chr, range(0x2000, 0x200B))
 )
 """What is taken away at both ends by the `trim` of JavaScript or Rust, or Python's `strip`."""
-
-
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:\S*", re.IGNORECASE)
 _PLAIN_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[\w.:~/?#%&=+,;()!*$-]+", re.IGNORECASE | re.ASCII)
 """An address that every program understands in one way: no name of a user, no backslash, no quotes."""

@@ -54,9 +54,8 @@ def run(given: str) -> int:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(f"{found[1]}.sock")
             client.server_pid(connection)
-            before = signal.pthread_sigmask(
-                signal.SIG_BLOCK, PASSED_ON
-            )  # one that comes now is passed on a moment later
+            # A signal that comes while it is asked for is passed on when that is done.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
             for number in PASSED_ON:
                 signal.signal(number, lambda number, _: _pass_on(connection, number))
             connection.sendall(client.packed(found[2].encode(), b"%d" % _umask()))

@@ -239,7 +239,7 @@ def note(  # noqa: C901
     elif kind == "code":
         run.code(word, what=word.text, role="code", origin=origin)
     elif kind in ("host", "url"):
-        if not _is_file(run, word, origin):
+        if not _noted_as_file(run, word, origin):
             run.host(word, origin=origin)
     elif kind == "remote":
         _remote(run, word, origin, recursive)
@@ -284,9 +284,9 @@ def shell_text(
     run.walk.source(word.text, word, run.state.child(positional, zero), inner, "string")
 
 
-def _is_file(run: Run, word: Field, origin: str) -> bool:
-    """A URL with the scheme `file` names a file of this machine, which is read, or written where something is sent
-    there. True where it is no more than that.
+def _noted_as_file(run: Run, word: Field, origin: str) -> bool:
+    """Note the file of this machine that a URL with the scheme `file` names: it is read, or written where something is
+    sent there. True where no host is contacted.
     """
     text = word.prefix if word.text is None else word.text
     if text[:5].lower() != "file:":

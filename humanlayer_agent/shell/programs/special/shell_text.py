@@ -27,16 +27,19 @@ def watch(run: Run, spec: Spec, fields: list[Field]) -> None:
 
 def pane(run: Run, spec: Spec, fields: list[Field]) -> None:
     """tmux split-window and the like: the text starts where -c says, or in the directory of the session: not known."""
-    there = run.state.copy()
-    there.cwd = None
-    spec_reader.apply(run.having(state=there), replace(spec, grammar=""), fields)
+    spec_reader.apply(_elsewhere(run), replace(spec, grammar=""), fields)
 
 
 def submodules(run: Run, spec: Spec, fields: list[Field]) -> None:
     """git submodule foreach words: `sh -c "words"` in the folder of each submodule, wherever those are."""
+    watch(_elsewhere(run), spec, fields)
+
+
+def _elsewhere(run: Run) -> Run:
+    """The same run in a directory that is not known."""
     there = run.state.copy()
     there.cwd = None
-    watch(run.having(state=there), spec, fields)
+    return run.having(state=there)
 
 
 def joined_shell(run: Run, words: list[Field]) -> None:
