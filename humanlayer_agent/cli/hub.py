@@ -1,16 +1,13 @@
 """`hla hub`: serves the channels, for agents on this machine."""
 
 import os
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from humanlayer_agent.cli.shared.end_signal import EndSignal
 from humanlayer_agent.cli.shared.options import ChannelsOption, StoreOption
 from humanlayer_agent.errors import ConfigError
 
@@ -102,11 +99,11 @@ def _serve(opened: "SQLiteStore", authority: "Authority", channels: Path | None,
     if made is None:
         kinds = ", ".join(FACTORIES)
         raise ConfigError(f"no route has a step that the hub serves ({kinds}): add `- {{to: slack, after: 2m}}` to one")
-    ended = threading.Event()
-    _say("hub", f"store {opened.path}; Ctrl-C ends it")
-    with _ending(ended), made:
-        ended.wait()
-        _say("hub", "ending")
+    with EndSignal() as end_signal:
+        _say("hub", f"store {opened.path}; Ctrl-C ends it")
+        with made:
+            end_signal.wait()
+            _say("hub", "ending")
     _say("hub", "ended")
 
 
@@ -153,20 +150,3 @@ def _say(channel: str, line: str) -> None:
 
     with suppress(BrokenPipeError, ValueError):
         print(f"{time_text(now_ms())}  {channel:<10} {one_line(line)}", flush=True)
-
-
-@contextmanager
-def _ending(ended: threading.Event) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the hub cleanly; a second Ctrl-C ends it at once."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        if ended.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        ended.set()
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -209,6 +209,11 @@ class Popen(subprocess.Popen[Any]):
         self._imports = imports
         super().__init__(*args, **named)
 
+    def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
+        if kind is not None:  # or a test that failed would wait for a program that nobody ends
+            self.kill()
+        super().__exit__(kind, *rest)
+
     def _execute_child(  # type: ignore[no-untyped-def]
         self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell,
         p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, restore_signals, gid, gids, uid, umask,
@@ -246,11 +251,7 @@ def run(
     if capture_output:
         named |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with Popen(command, **named) as process:
-        try:
-            out, err = process.communicate(input, timeout=timeout)
-        except BaseException:
-            process.kill()
-            raise
+        out, err = process.communicate(input, timeout=timeout)
     done = subprocess.CompletedProcess(process.args, process.returncode, out, err)
     if check:
         done.check_returncode()

@@ -130,6 +130,12 @@ def test_signals_limits_and_masks_are_those_of_who_starts_it(look: Look, folder:
     assert (got[1]["umask"], got[1]["blocked"]) == (0o77, [signal.SIGUSR1])
 
 
+def test_a_test_that_fails_does_not_wait_for_a_program_that_nobody_ends() -> None:
+    with pytest.raises(AssertionError), children.Popen(["sleep", "600"]) as process:
+        raise AssertionError
+    assert process.returncode == -signal.SIGKILL
+
+
 ENDS = {
     "exit code": "import sys; sys.exit(7)",
     "exit message": "import sys; sys.exit('no')",

@@ -1,16 +1,12 @@
 """`hla audit export`: the log as JSON lines, with the bytes that were hashed."""
 
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from humanlayer_agent.cli.shared.end_signal import EndSignal
 from humanlayer_agent.cli.shared.options import StoreOption
 from humanlayer_agent.cli.shared.store_access import open_store
 
@@ -75,10 +71,10 @@ def _to_stdout(reader: "SQLiteStore", writer: "SQLiteStore | None", after: int, 
         sys.stdout.flush()
         return after
 
-    with _ending() as ended:
+    with EndSignal() as end_signal:
         _head(writer)
         after = some(after)
-        while follow and not ended.wait(_POLL_SECONDS):
+        while follow and not end_signal.wait(_POLL_SECONDS):
             after = some(after)
         if follow:
             _head(writer)
@@ -94,10 +90,10 @@ def _to_file(reader: "SQLiteStore", writer: "SQLiteStore | None", output: Path, 
         _check_same(reader, exporter)
         if exporter.recovered is not None and writer is not None:
             writer.record(events.AUDIT_RECOVERED, file=str(output.absolute()), **exporter.recovered)
-        with _ending() as ended:
+        with EndSignal() as end_signal:
             _head(writer)
             _append(exporter, reader)
-            while follow and not ended.wait(_POLL_SECONDS):
+            while follow and not end_signal.wait(_POLL_SECONDS):
                 _append(exporter, reader)
             if follow:
                 _head(writer)
@@ -116,24 +112,6 @@ def _to_file(reader: "SQLiteStore", writer: "SQLiteStore | None", output: Path, 
 def _append(exporter: "Exporter", reader: "SQLiteStore") -> None:
     """Append what is newer than what is there."""
     exporter.write(reader.events(after=exporter.last.seq if exporter.last else -1))
-
-
-@contextmanager
-def _ending() -> Iterator[threading.Event]:
-    """Ctrl-C and SIGTERM end it between two lines, and not within one; a second Ctrl-C at once."""
-    ended = threading.Event()
-
-    def end(number: int, frame: FrameType | None) -> None:
-        if ended.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        ended.set()
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield ended
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _check_same(reader: "SQLiteStore", exporter: "Exporter") -> None:
