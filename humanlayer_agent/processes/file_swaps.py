@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from humanlayer_agent.action import FileDigest
 from humanlayer_agent.errors import NotAsJudged
-from humanlayer_agent.shell import HOST, DiskReader, View, known_by, listing_of
+from humanlayer_agent.shell import FOLDER, HOST, DiskReader, View, known_by, listing_of
 
 _O_PATH: int = getattr(os, "O_PATH", os.O_RDONLY)
 _TICK_NS = 12_000_000
@@ -145,7 +145,7 @@ class JudgedFiles:
         seen = [file for file in self.files if known_by(file.path) is None and _can_be_opened(file.path, root)]
         other = [file.path for file in seen if DiskReader.digest(file.path, root) != file.sha256]
         lists = [file.path for file in self.files if known_by(file.path) is not None]
-        if other := other + [path for path in lists if not _list(path, root)[1] <= _list(path, self.view)[1]]:
+        if other := other + [path for path in lists if not _is_safe(path, root, self.view)]:
             raise NotAsJudged(other)
 
     def changes(self) -> tuple[FileChange, ...]:
@@ -156,7 +156,8 @@ class JudgedFiles:
         for path, before in self._known.items():
             if known_by(path) is not None:
                 found, names = _list(path, self.view)
-                if any(name.startswith("-") for name in names - before.names):
+                gone = path.endswith(FOLDER) and names != before.names
+                if gone or any(name.startswith("-") for name in names - before.names):
                     changes.append(FileChange(path, before.sha256, found))
                 continue
             trail, found = tuple(_trail(path, self.view)), DiskReader.digest(path, self.view)
@@ -188,6 +189,14 @@ def _list(path: str, view: View) -> tuple[str, frozenset[str]]:
     folder, pattern = known_by(path) or ("/", "")
     found = listing_of(folder, pattern, view)
     return (found.sha256, frozenset(found.names)) if found is not None else ("", frozenset())
+
+
+def _is_safe(path: str, root: View, view: View) -> bool:
+    """Tell whether a list has no names in a root that a view does not show; and a folder to which the command goes,
+    both or neither.
+    """
+    inside, outside = _list(path, root)[1], _list(path, view)[1]
+    return inside == outside if path.endswith(FOLDER) else inside <= outside
 
 
 def _can_be_opened(path: str, view: View) -> bool:

@@ -44,11 +44,12 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.syntax.fast_path import RESERVED
     from humanlayer_agent.shell.syntax.parse import Parse, parse
     from humanlayer_agent.shell.view import HOST, LASTING, TEMPORARY, View, folds_case
-    from humanlayer_agent.shell.wildcards import known_by, listing_of
+    from humanlayer_agent.shell.wildcards import FOLDER, known_by, listing_of
 
 __all__ = [
     "BUILTINS",
     "EFFECT_KINDS",
+    "FOLDER",
     "HOST",
     "LASTING",
     "LOSS",
@@ -124,7 +125,7 @@ _NAMES = {
     "syntax.fast_path": ["RESERVED"],
     "syntax.parse": ["Parse", "parse"],
     "view": ["HOST", "LASTING", "TEMPORARY", "View", "folds_case"],
-    "wildcards": ["known_by", "listing_of"],
+    "wildcards": ["FOLDER", "known_by", "listing_of"],
 }
 """The names that each module gives."""
 _WHERE = {name: module for module, names in _NAMES.items() for name in names}

@@ -120,8 +120,10 @@ class Interpreter:
     beside: tuple[str, ...] | None = ()
     """The names of files that are written at the same time, by later parts of a pipeline; None where these may do
     more."""
+    goes_on = False
+    """Whether something comes after the list that is being followed, however that ends."""
     lists = 0
-    """How often the disk was asked which names wildcards stand for."""
+    """How often the disk was asked which names wildcards stand for, or whether a folder is there."""
     aborted: State | None = None
     """Where an error may have ended the current line: bash goes on with the next one."""
 

@@ -12,6 +12,8 @@ from humanlayer_agent.shell.view import MAX_NAMES, View
 
 _MARK = "//"
 """Stands in what a list is known by between the folder and the pattern: no path of a file that is read has it."""
+FOLDER = "/."
+"""Ends the pattern by which it is known that a folder is there, and may be entered."""
 _OF_EACH_PROCESS = re.compile(r"/(?:dev|proc|sys)(?:/|\Z)")
 _TOKEN = re.compile(r"\\(.)|(\*)|(\?)|\[([!^]?)(\]?[^\]/\\\[]*)\]|(.)", re.DOTALL)
 """A letter after a backslash, wildcards, what stands in brackets, another letter."""

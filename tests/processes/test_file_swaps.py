@@ -225,6 +225,20 @@ class TestNames:
         with pytest.raises(NotAsJudged):
             one.check_inside(View(root=str(other)))
 
+    def test_a_folder_that_is_gone_to_is_there_all_the_time(self, project: Path) -> None:
+        """Where `cd` fails, what comes after it runs somewhere else."""
+        one = judged(project, "/bin/.")
+        one.look()
+        one.check_inside(HOST)
+        other = project / "root"
+        (other / str(project).lstrip("/")).mkdir(parents=True)
+        with pytest.raises(NotAsJudged):
+            one.check_inside(View(root=str(other)))
+        (project / "bin").rename(project / "old")
+        assert [change.path for change in one.changes()] == [f"{project}//bin/."]
+        with pytest.raises(NotAsJudged):
+            one.check()
+
 
 class TestWorkingDirectory:
     """The directory that was judged, wherever its path leads meanwhile."""

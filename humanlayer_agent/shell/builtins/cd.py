@@ -1,5 +1,6 @@
 """The working directory: cd, pushd, popd."""
 
+from humanlayer_agent.shell.expansion import wildcard_names
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.context import Ends
 from humanlayer_agent.shell.interpreter.run import Run
@@ -8,7 +9,7 @@ from humanlayer_agent.shell.paths import dedupe, logical
 
 
 def cd(run: Run, fields: list[Field]) -> Ends:
-    """`cd`: on success the shell is there, on failure where it was."""
+    """`cd`: on success the shell is there, on failure where it was. It does not fail where the folder is seen."""
     options, operands = _options(fields)
     moved = run.state.copy()
     if not operands:
@@ -17,7 +18,10 @@ def cd(run: Run, fields: list[Field]) -> Ends:
     moved.cwd = destination(operands[0], run.state) if _plain(operands, options, run.state) else None
     if moved.cwd is None:
         run.doubt(operands[0].word.raw)
-    return moved, run.state
+        return moved, run.state
+    asks = run.walk.goes_on and len(moved.cwd) == 1
+    certain = asks and wildcard_names.is_folder(run.walk, moved.cwd[0], run.state, run.context)
+    return moved, None if certain else run.state
 
 
 def _options(fields: list[Field]) -> tuple[str, list[Field]]:

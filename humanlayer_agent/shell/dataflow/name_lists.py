@@ -6,6 +6,7 @@ made one.
 """
 
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -66,6 +67,11 @@ PLAIN = _READS_ONLY | _PLAIN_CHANGES
 """Programs that use the names that they are given themselves, from where they are started."""
 _IN_PLACE = _PLAIN_CHANGES - {"cp", "mv"}
 """Programs that make no link either."""
+_XARGS_OPTION = re.compile(
+    r"-[0rtx]+|-[nLPsI].+|--(?:null|no-run-if-empty|verbose|max-(?:args|lines|procs)=.*)", re.ASCII
+)
+_XARGS_TAKES = frozenset(("-n", "-L", "-P", "-s", "-I"))
+"""Options of xargs that take the word after them."""
 _BUILTINS = frozenset((":", "[", "break", "continue", "printf", "true", "read"))
 _LOOKS = frozenset((*_READS_ONLY, *_FILTERS, "cd", "pwd", "true", "xargs"))
 """Programs that change nothing, not even with an option, but where their output goes."""
@@ -188,7 +194,20 @@ def _is_harmless(command: Simple, meanwhile: bool) -> bool:
     if first in ("sort", "uniq"):  # `sort -o FILE`, `uniq IN OUT`
         texts = [word.static or "-o" for word in command.words[1:]]
         return all(text[0] == "-" and "o" not in text for text in texts)
+    if first == "xargs":
+        return _started_by_xargs(command) in _READS_ONLY
     return first in _READS_ONLY or first in _BUILTINS or (first in _IN_PLACE and not meanwhile)
+
+
+def _started_by_xargs(command: Simple) -> str:
+    """The program that xargs starts; "" where that is not plain."""
+    words = iter(word.static or "" for word in command.words[1:])
+    for word in words:
+        if word in _XARGS_TAKES:
+            next(words, "")
+        elif _XARGS_OPTION.fullmatch(word) is None:
+            return word
+    return "echo"
 
 
 def _substituted(word: Word) -> list[Node] | None:

@@ -1,4 +1,4 @@
-"""Programs that print names of files of the project: `git ls-files`, `git grep -l`, `grep -rl`, `ls`.
+"""Programs that print names of files of the project: `git ls-files`, `git diff --name-only`, `grep -l`, `rg -l`, `ls`.
 
 What they print is some path below the folder where they look. It counts only where no name there is split at blanks,
 begins with a dash (printed without the folder, it would be an option), or is a link that leads out, on the disk and in
@@ -31,13 +31,15 @@ _SEARCH = frozenset(
 )
 _SEARCHERS = frozenset(("grep", "egrep", "fgrep"))
 _FLAGS = {
-    "ls": frozenset(("one-per-line", "1", "reverse", "t", "S", "sort-time", "sort-size")),
+    "ls": frozenset(("one-per-line", "1", "reverse", "t", "S", "sort-time", "sort-size", "directory")),
+    "git diff": frozenset(("name-only", "filter")),
+    "rg": frozenset(("files-with-matches", "files-without-match", "null", "regexp", "glob", "limit", "choice")),
     "git ls-files": frozenset(("cached", "modified", "deleted", "others", "exclude-standard", "z", "deduplicate")),
     "git grep": _SEARCH - {"include", "exclude", "exclude-dir"},
     **dict.fromkeys(_SEARCHERS, _SEARCH),
 }
 """The options with which these programs print names as they are, and none but those of the files that they look at."""
-_ENDS_WITH_NUL = {"git ls-files": "z", "git grep": "null", **dict.fromkeys(_SEARCHERS, "null")}
+_ENDS_WITH_NUL = {"git ls-files": "z", "git grep": "null", "rg": "null", **dict.fromkeys(_SEARCHERS, "null")}
 MAX_NAMES = 200
 """Most names that are told one by one."""
 _PLAIN = re.compile(r"[A-Za-z0-9_+@][A-Za-z0-9_.+@-]*(?:/[A-Za-z0-9_+@][A-Za-z0-9_.+@-]*)*", re.ASCII)
@@ -57,12 +59,21 @@ def note(walk: "Interpreter", part: Node, commands: tuple[SimpleCommand, ...]) -
         return
     if not command.known or not command.flags_complete or not command.flags <= flags:
         return
-    places = _places(name or "", command)
+    given = _given(command)
+    places = None if given is None else _places(name or "", command, given)
     if not places or not name_lists.are_only_looked_at(walk, command):
         return  # a file, an entry of the index or a variable of git may be new
-    names = _names(walk.reader, here, name or "", others="others" in command.flags)
-    if names is None or ("recursive" in command.flags and not set(names).isdisjoint(places)):
-        return  # a link that it is given itself is followed
+    if name == "ls":
+        listed = _listed(walk.reader, here, places, itself="directory" in command.flags)
+        if listed is None:
+            return
+        names, places = listed
+    else:
+        follows = name not in _SEARCHERS or "recursive" not in command.flags
+        found = _names(walk.reader, here, name or "", others="others" in command.flags, follows=follows)
+        if found is None or (("recursive" in command.flags or name == "rg") and not set(found).isdisjoint(places)):
+            return  # a link that it is given itself is followed
+        names = found
     end = "\0" if _ENDS_WITH_NUL.get(name or "") in command.flags else "\n"
     if all(any(_lies_at(each, place) for each in names) for place in places):
         command.prints, command.prints_end = _fields(command, places, names), end
@@ -95,30 +106,72 @@ def redirected(walk: "Interpreter", redirects: list[Redirect]) -> list[Field]:
     return []
 
 
-def _names(reader: Reader | None, here: str, program: str, *, others: bool) -> tuple[str, ...] | None:
-    """The names that a program may print, from here; None where they are not known, or one may be taken for others."""
+def _listed(
+    reader: Reader | None, here: str, places: list[str], *, itself: bool
+) -> tuple[tuple[str, ...], list[str]] | None:
+    """What `ls` prints, and where it stands for what: the names in one folder, or the files that it is given; None
+    where that is not known. The names in a folder stand for what has the same names here.
+
+    Args:
+        itself: folders are printed by their own names too.
+    """
     if not isinstance(reader, DiskLooks):
         return None
-    if program == "ls":
-        names = reader.names(here, deep=False)
-    elif program in ("git ls-files", "git grep"):
+    if len(places) == 1 and not itself:
+        names = reader.names(posixpath.join(here, places[0]), deep=False)
+        if names:
+            return (names, ["."]) if _are_safe(reader, here, (*names, *places)) else None
+    if itself:
+        return (tuple(places), places) if _are_safe(reader, here, tuple(places)) else None
+    names = _names(reader, here, "ls", others=False, follows=True)
+    if names is None:
+        return None
+    files = set(names).issuperset(places) and not any(_is_link(reader, here, place) for place in places)
+    return (names, places) if files else None
+
+
+def _is_link(reader: DiskLooks, here: str, place: str) -> bool:
+    return reader.real(posixpath.join(here, place)) != posixpath.join(reader.real(here), place)
+
+
+def _names(reader: Reader | None, here: str, program: str, *, others: bool, follows: bool) -> tuple[str, ...] | None:
+    """The names that a program may print, from here; None where they are not known, or one may be taken for others.
+
+    Args:
+        others: files that git does not track are among them.
+        follows: a link may be among them; otherwise only those that it is given are followed, which are not.
+    """
+    if not isinstance(reader, DiskLooks):
+        return None
+    if program == "git diff" and reader.git_top != here:
+        return None  # it prints names from there
+    if program in ("git ls-files", "git grep", "git diff"):
         names = reader.tracked_names(here) if not _is_repository(reader, here) else None
         if others and names is not None:
             found = reader.names(here, deep=True)
             names = None if found is None else (*names, *found)
     else:
         names = reader.names(here, deep=True)
-    links = reader.links_out(here, through=False)
-    if names is None or links is None or not names:
-        return None
-    if any(name.startswith("-") or "/-" in name or ODD.search(name) or not name.isascii() for name in names):
-        return None
-    led = {path.removeprefix(f"{here.rstrip('/')}/") for path, _ in links}
-    if program in _SEARCHERS:  # it follows only those that it is given, which are not among the files
-        led = {path for path in led if any(name.startswith(f"{path}/") for name in names)}
-    if any(not led.isdisjoint(_and_above(name)) for name in names):
+    if not names or not _are_safe(reader, here, names, follows=follows):
         return None
     return names
+
+
+def _are_safe(reader: DiskLooks, here: str, names: tuple[str, ...], *, follows: bool = True) -> bool:
+    """Tell whether none of these names is split, is taken for an option, or leads out.
+
+    Args:
+        follows: a link may be among them; otherwise only on the way to one.
+    """
+    links = reader.links_out(here, through=False)
+    if links is None or any(
+        name.startswith("-") or "/-" in name or ODD.search(name) or not name.isascii() for name in names
+    ):
+        return False
+    led = {path.removeprefix(f"{here.rstrip('/')}/") for path, _ in links}
+    if not follows:
+        led = {path for path in led if any(name.startswith(f"{path}/") for name in names)}
+    return all(led.isdisjoint(_and_above(name)) for name in names)
 
 
 def _is_repository(reader: DiskLooks, here: str) -> bool:
@@ -137,25 +190,37 @@ def _and_above(name: str) -> list[str]:
     return ["/".join(parts[:n]) for n in range(1, len(parts) + 1)]
 
 
-def _places(name: str, command: SimpleCommand) -> list[str]:
+def _given(command: SimpleCommand) -> list[str] | None:
+    """The operands, with the names that wildcards stand for in their places; None where one is not known."""
+    lists = iter([word.listed for word in command.words if word.glob is not None])
+    found: list[str] = []
+    for operand in command.operands:
+        each = (operand,) if operand is not None else next(lists, ())
+        if not each:
+            return None
+        found += each
+    return None if next(lists, None) is not None else found
+
+
+def _places(name: str, command: SimpleCommand, given: list[str]) -> list[str]:
     """Where the files lie whose names are printed, from here: "." or folders, or wildcards for them. Empty where that
     is not known.
     """
-    words = command.operands
-    if any(word is None for word in words):
-        return []
-    given = [word for word in words if word is not None]
+    words = [word.text for word in command.words]
+    paths = words[words.index("--") + 1 :] if "--" in words else []
     if name == "ls":
-        return ["."] if not given else []
+        given = [each.removeprefix("./").rstrip("/") or "." for each in given] or ["."]
+        return given if all(each == "." or _PLAIN.fullmatch(each) for each in given) else []
     if name == "git ls-files":
         return (given or ["."]) if all(_is_plain(each) for each in given) else []
-    listing = command.flags & {"files-with-matches", "files-without-match", "name-only"}
-    if not listing:
+    if not command.flags & {"files-with-matches", "files-without-match", "name-only"}:
         return []
+    if name == "git diff":  # a commit may have other names
+        return (given or ["."]) if paths == given and all(_is_plain(each) for each in given) else []
     given = given if command.flags & {"regexp", "e"} else given[1:]
-    if name == "git grep":
-        return ["."] if not given else []  # what stands there may be a commit, whose name is printed as well
-    if "recursive" not in command.flags:
+    if name == "git grep":  # what stands before "--" may be a commit, whose name is printed as well
+        return (given or ["."]) if paths == given and all(_is_plain(each) for each in given) else []
+    if "recursive" not in command.flags and name != "rg":
         return given if given and all(_PLAIN.fullmatch(each) for each in given) else []
     given = [each.removeprefix("./").rstrip("/") or "." for each in given] or ["."]
     if not all(each == "." or _PLAIN.fullmatch(each) for each in given):

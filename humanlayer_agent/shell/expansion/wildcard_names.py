@@ -18,7 +18,7 @@ from humanlayer_agent.shell.paths import absolute_path, plain_path, takes_all
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.reader import DiskLooks
 from humanlayer_agent.shell.syntax.tree import Node, children
-from humanlayer_agent.shell.wildcards import Listing
+from humanlayer_agent.shell.wildcards import FOLDER, Listing
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analysis import Interpreter
@@ -37,6 +37,7 @@ _SAME_SHELL = frozenset({"eval"})
 """Wrappers whose text this shell reads. Another one may be told to list other names (`bash -O dotglob -c`)."""
 _MAKE_NO_LINKS = frozenset(str.split("touch mkdir tee rm rmdir"))
 """Programs that change what they are told, and make no link."""
+_MARK_READ_ONLY = frozenset(str.split("declare local readonly typeset"))
 _CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
 _C_ORDER = frozenset({"C", "POSIX", "C.UTF-8", "C.utf8"})
 
@@ -75,21 +76,44 @@ def _is_told(walk: "Interpreter", state: State, context: Context) -> bool:
 
 def _listing(walk: "Interpreter", field: Field, state: State) -> Listing | None:
     """What the wildcards of a word stand for; None where the action may have made something else of it."""
-    reader, glob = walk.reader, field.glob or ""
+    glob = field.glob or ""
     here = "/" if glob.startswith("/") else state.cwd[0] if state.cwd is not None and len(state.cwd) == 1 else ""
-    if not here or not field.exact or not isinstance(reader, DiskLooks):
+    if not here or not field.exact:
         return None
-    if walk.lists >= _MOST_LISTS:
+    above = {here, plain_path(absolute_path(posixpath.dirname(field.prefix), here))}
+    return _kept(walk, here, glob[1:] if glob.startswith("/") else glob, above)
+
+
+def is_folder(walk: "Interpreter", path: str, state: State, context: Context) -> bool:
+    """Tell whether `cd` certainly gets into a folder (absolute): the disk shows it, and nothing in the action may have
+    changed that.
+    """
+    if not _is_told(walk, state, context) or any(each.program in _MARK_READ_ONLY for each in walk.program.commands):
+        return False  # where PWD can't be set, it fails
+    pattern = "".join(f"\\{c}" if c != "/" and not c.isalnum() else c for c in path.strip("/"))
+    above = {path, walk.reader.real(path)} if isinstance(walk.reader, DiskLooks) else {path}
+    found = _kept(walk, "/", f"{pattern}{FOLDER}".lstrip("/"), above)
+    return found is not None and len(found.names) == 1
+
+
+def _kept(walk: "Interpreter", here: str, pattern: str, above: Collection[str]) -> Listing | None:
+    """What a pattern stands for in a folder; None where the action may have made something else of it.
+
+    Args:
+        above: the folders that lead there.
+    """
+    reader = walk.reader
+    if not isinstance(reader, DiskLooks) or walk.lists >= _MOST_LISTS:
         return None
     walk.lists += 1
-    found = reader.listing(here, glob[1:] if glob.startswith("/") else glob)
+    found = reader.listing(here, pattern)
     if found is None or any(found.may_match(name) for name in walk.beside or ()):
         return None
     known = dict(walk.program.files).get(found.path)
     if known not in (None, found.sha256):
         return None  # it has changed since the action was looked at first
-    above = {here, plain_path(absolute_path(posixpath.dirname(field.prefix), here)), *found.looked}
-    if not all(_keeps(each, found, above, reader) for each in walk.program.commands):
+    folders = {*above, *found.looked}
+    if not all(_keeps(each, found, folders, reader) for each in walk.program.commands):
         return None
     if known is None:
         walk.program.files.append((found.path, found.sha256))

@@ -27,7 +27,9 @@ def sequence(walk: "Interpreter", node: Sequence, state: State, context: Context
     current: State | None = state
     end = node.start
     lists = _and_or_lists(node)
+    goes_on = walk.goes_on
     for chain, terminator in lists:
+        walk.goes_on = goes_on or chain is not lists[-1][0]
         if node is walk.unit and "\n" in walk.quote(end, chain[0][1].start):
             current, walk.aborted = join(current, walk.aborted), None
         # After `exit` nothing runs, but it is listed all the same.
@@ -43,6 +45,7 @@ def sequence(walk: "Interpreter", node: Sequence, state: State, context: Context
         if current is not None:  # behind the last one, only whether anything can come
             current = join(*ends) if chain is not lists[-1][0] else ends[0] or ends[1]
         end = chain[-1][1].end
+    walk.goes_on = goes_on
     if current is None:
         return None, None
     return (ends[1], ends[0]) if node.negated else ends

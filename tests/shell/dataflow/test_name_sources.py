@@ -51,7 +51,18 @@ def touched(command: str, tree: Path) -> set[str]:
         ("grep -rl x src | xargs cat", {"src/b.py", "src/deep/c.py"}),
         ("grep -rl --include='*.md' x . | xargs cat", {"README.md"}),
         ("grep -l x a.py README.md | xargs cat", {"a.py", "README.md"}),
+        ("grep -l x *.md *.py | xargs cat", {"a.py", "README.md"}),
         ("ls | xargs wc -l", {"README.md", "a.py", "src"}),
+        ("ls a.py README.md | xargs -n 1 wc -l", {"README.md", "a.py"}),
+        ("ls src/*.py | head -1 | xargs cat", {"src/b.py"}),
+        ("ls -d src a.py | xargs cat", {"src", "a.py"}),
+        ("ls src | xargs cat", {"b.py", "deep"}),
+        ("cat $(ls *.md)", {"README.md"}),
+        ("rg -l -i x src | xargs cat", {"src/b.py", "src/deep/c.py"}),
+        ("rg -0 -l x src | xargs -0 cat", {"src/b.py", "src/deep/c.py"}),
+        ("git diff --name-only | xargs cat", set(FILES)),
+        ("git diff --name-only --diff-filter=ACM -- '*.md' | xargs cat", {"README.md"}),
+        ("git grep -l x -- '*.md' | xargs cat", {"README.md"}),
         ("wc -l $(git ls-files '*.py')", {"a.py", "src/b.py", "src/deep/c.py"}),
         ("wc -l $(git ls-files 2>/dev/null | head -3)", set(FILES)),
     ],
@@ -113,6 +124,25 @@ def test_who_loses_many_files_loses_what_lies_below(command: str, tree: Path) ->
         "./ls | xargs cat",
         "alias ls='echo /etc/shadow'; ls | xargs cat",
         "ls | sed s,^,/etc/, | xargs cat",
+        "ls src a.py | xargs cat",
+        "ls src/../../ | xargs cat",
+        "ls missing | xargs cat",
+        "ls *.md | xargs rm",
+        "touch z.md; ls *.md | xargs cat",
+        "cd src && git diff --name-only | xargs cat",
+        "git diff --name-only HEAD | xargs cat",
+        "git diff --name-only --cached | xargs cat",
+        "git diff --name-only --line-prefix=/etc/ | xargs cat",
+        "git diff --name-only -R --src-prefix=/etc/ | xargs cat",
+        "git diff --name-only -- ../x | xargs cat",
+        "git grep -l x HEAD -- a.py | xargs cat",
+        "git grep -l -- x a.py | xargs cat",
+        "rg -l x --path-separator /../ src | xargs cat",
+        "rg -l -L x | xargs cat",
+        "rg -l x --pre ./x | xargs cat",
+        "rg x | xargs cat",
+        "rg -l x .. | xargs cat",
+        "rg -l x src --json | xargs cat",
         "ls | (cd /etc; xargs cat)",
         "for i in 1 2; do ls | xargs cat; done",
         "IFS=/; cat $(git ls-files)",
@@ -164,17 +194,26 @@ def test_a_name_that_only_the_index_has_counts(tree: Path) -> None:
     assert read("grep -rl x src | xargs cat", tree).commands[-1].resolved
 
 
-@pytest.mark.parametrize("command", ["git ls-files | xargs cat", "ls | xargs cat", "cat $(git ls-files)"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git ls-files | xargs cat", "ls | xargs cat", "cat $(git ls-files)", "ls -d link | xargs cat", "ls l* | xargs cat",
+        "rg -l x | xargs cat", "git diff --name-only | xargs cat", "grep -l x l* | xargs cat", "ls names | xargs cat",
+    ],
+)  # fmt: skip
 def test_a_link_that_leads_out_tells_none(command: str, tree: Path) -> None:
     (tree.parent / "outside").write_text("secret")
     (tree / "link").symlink_to(tree.parent / "outside")
+    (tree / "names").mkdir()
+    (tree / "names/link").touch()
     subprocess.run(["git", "add", "-A"], cwd=tree, check=True)
     assert not read(command, tree).commands[-1].resolved
 
 
-def test_a_link_to_a_folder_is_followed_where_grep_is_given_it(tree: Path) -> None:
+@pytest.mark.parametrize("program", ["grep -rl x link", "rg -l x link", "ls a.py link"])
+def test_a_link_to_a_folder_is_followed_where_it_is_given(program: str, tree: Path) -> None:
     (tree / "link").symlink_to(tree / "src")
-    assert not read("grep -rl x link | xargs cat", tree).commands[-1].resolved
+    assert not read(f"{program} | xargs rm", tree).commands[-1].resolved
 
 
 def test_a_tracked_folder_that_became_a_link_tells_none(tree: Path) -> None:

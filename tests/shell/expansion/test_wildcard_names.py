@@ -42,7 +42,8 @@ def last(command: str, folder: Path) -> SimpleCommand:
         ("wc -l {src,docs}/*", ["wc", "-l", "src/x.py", "src/y.py", "docs/c d.md"]),
         ("cd src && wc -l *.py", ["wc", "-l", "x.py", "y.py"]),
         ("x=*.md; wc -l $x", ["wc", "-l", "a.md", "b.md"]),
-        ("cd src; cd ..; mkdir -p out; wc -l *.md", ["wc", "-l", "*.md"]),  # the first `cd` may have failed
+        ("cd src; cd ..; mkdir -p out; wc -l *.md", ["wc", "-l", "a.md", "b.md"]),
+        ("cd gone; cd ..; wc -l *.md", ["wc", "-l", "*.md"]),  # the first `cd` fails, or something has made its folder
         ("mkdir -p out && wc -l *.md", ["wc", "-l", "a.md", "b.md"]),
         ("echo x > out.txt; wc -l *.md", ["wc", "-l", "a.md", "b.md"]),
         ("cat a.md | wc -l *.md", ["wc", "-l", "a.md", "b.md"]),
@@ -240,6 +241,84 @@ def test_the_words_are_those_that_bash_makes(
     )
     if all(field.text is not None for field in found.words):
         assert found.argv[2:] == [os.fsdecode(word) for word in done.stdout.split(b"\0")[:-1]]
+
+
+_MOVES = st.sampled_from(
+    [
+        "src", "./src", "docs", "..", "src/..", "../src", "gone", "link", "link/..", "a.md", "shut", "-", "-P", "--", ".",
+        "/", "", "src docs", "'c d'", "-L src",
+    ]
+)  # fmt: skip
+_CHANGES = st.sampled_from(
+    [
+        "true", "mkdir -p gone", "rm -rf src", "mv src gone", "ln -sfn docs src", "ln -sfn src gone", "chmod 0 src",
+        "readonly PWD", "declare -r OLDPWD", "CDPATH=docs", "x=1", "touch src/new", "cd() { :; }", "alias cd=true",
+        "shopt -s cdable_vars; gone=docs", "set -r", "! :", "cd src && true", "cd src || true", "{ cd src; }", "(cd src)",
+        "if cd src; then cd ..; fi", "for d in src; do cd $d; done", "rmdir docs &",
+    ]
+)  # fmt: skip
+
+
+@pytest.mark.long
+@settings(max_examples=examples(400), deadline=None)
+@given(
+    moves=st.lists(st.one_of(st.builds("cd {}".format, _MOVES), _CHANGES), min_size=1, max_size=4),
+    sign=st.sampled_from("\n;"),
+)
+def test_a_command_runs_where_it_is_said_to(
+    moves: list[str], sign: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Where the disk shows a folder, `cd` does not fail: then what comes after it runs there and nowhere else."""
+    folder = tmp_path_factory.mktemp("moved").resolve()
+    for name in ("src/src", "docs", "c d", "shut"):
+        (folder / name).mkdir(parents=True)
+    (folder / "a.md").touch()
+    (folder / "link").symlink_to("src/src")
+    environ = C | {"PWD": str(folder)}
+    command = f" {sign} ".join([*moves, "pwd"])
+    program = read(command, folder, environ)
+    done = subprocess.run(
+        ["bash", "--norc", "--noprofile", "-c", command], cwd=folder, env=environ, capture_output=True, text=True
+    )
+    where = program.commands[-1].cwd
+    if program.status == "ok" and where is not None and (said := done.stdout.splitlines()[-1:]):
+        assert said[0] in where, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "folders"),
+    [
+        ("cd src\npwd", ["src"]),
+        ("cd src; pwd", ["src"]),
+        ("cd src && true; pwd", ["src"]),
+        ("cd src; cd ../docs; pwd", ["docs"]),
+        ("touch src/new; cd src; pwd", ["src"]),
+        ("(cd src; pwd)", ["src"]),
+        ("cd gone; pwd", ["gone", ""]),
+        ("cd a.md; pwd", ["a.md", ""]),
+        ("cd src | true; pwd", [""]),
+        ("rm -r src; cd src; pwd", ["src", ""]),
+        ("mv src x; cd src; pwd", ["src", ""]),
+        ("chmod 0 src; cd src; pwd", ["src", ""]),
+        ("./x; cd src; pwd", ["src", ""]),
+        ("./x & cd src; pwd", ["src", ""]),
+        ("readonly PWD; cd src; pwd", ["src", ""]),
+        ("cd src > no/such; pwd", ["src", ""]),
+        ("f() { cd src; pwd; }; f", ["src", ""]),
+    ],
+)
+def test_where_a_command_runs_after_cd(command: str, folders: list[str], folder: Path) -> None:
+    where = last(command, folder).cwd
+    assert where is not None
+    assert {str(folder / name) for name in folders} == set(where)
+
+
+def test_that_a_folder_is_there_is_part_of_what_was_judged(folder: Path) -> None:
+    ((path, before),) = read("cd src; pwd", folder).files
+    assert DiskReader.digest(path) == before
+    (folder / "src").rename(folder / "other")
+    assert DiskReader.digest(path) != before
+    assert read("cd other && pwd", folder).files == []  # nothing comes after it
 
 
 def test_lists_are_few_and_words_are_not_without_end(folder: Path) -> None:
