@@ -1,4 +1,4 @@
-"""How a command that goes on until it is told to end is told: Ctrl-C and SIGTERM."""
+"""Ctrl-C and SIGTERM, for a command that goes on until one of them tells it to end."""
 
 import queue
 import signal
