@@ -1,11 +1,15 @@
 """The working directory: cd, pushd, popd."""
 
+import itertools
+
 from humanlayer_agent.shell.expansion import wildcard_names
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.context import Ends
 from humanlayer_agent.shell.interpreter.run import Run
-from humanlayer_agent.shell.interpreter.state import MAX_CHOICES, Glob, State
+from humanlayer_agent.shell.interpreter.state import MAX_CHOICES, Glob, State, join
 from humanlayer_agent.shell.paths import dedupe, logical
+
+_MARK_READ_ONLY = frozenset(str.split("declare local readonly typeset"))
 
 
 def cd(run: Run, fields: list[Field]) -> Ends:
@@ -14,14 +18,28 @@ def cd(run: Run, fields: list[Field]) -> Ends:
     moved = run.state.copy()
     if not operands:
         moved.cwd = _home(run.state)
-        return moved, run.state
+        return moved, _failed(run, moved)
     moved.cwd = destination(operands[0], run.state) if _plain(operands, options, run.state) else None
     if moved.cwd is None:
         run.doubt(operands[0].word.raw)
-        return moved, run.state
-    asks = run.walk.goes_on and len(moved.cwd) == 1
-    certain = asks and wildcard_names.is_folder(run.walk, moved.cwd[0], run.state, run.context)
-    return moved, None if certain else run.state
+        return moved, _failed(run, moved)
+    asks = run.walk.goes_on and len(moved.cwd) == 1 and not any(map(_turns_back, operands[0].texts))
+    failed = _failed(run, moved)
+    if asks and failed is run.state and wildcard_names.is_folder(run.walk, moved.cwd[0], run.state, run.context):
+        failed = None
+    return moved, failed
+
+
+def _failed(run: Run, moved: State) -> State | None:
+    """The state after `cd` failed. Where PWD can't be set it fails, and has gone there all the same."""
+    marked = any(each.program in _MARK_READ_ONLY for each in run.walk.program.commands)
+    return join(moved, run.state) if marked else run.state
+
+
+def _turns_back(text: str) -> bool:
+    """Tell whether a path leads through a folder that it leaves again: `x/../y` needs x as well."""
+    parts = [part for part in text.split("/") if part not in ("", ".")]
+    return ".." in itertools.dropwhile(lambda part: part == "..", parts)
 
 
 def _options(fields: list[Field]) -> tuple[str, list[Field]]:
@@ -82,4 +100,4 @@ def pushd(run: Run, fields: list[Field]) -> Ends:
     moved.cwd = destination(fields[0], run.state) if usable and _plain(fields, "", run.state) else None
     if moved.cwd is None and run.command.program == "pushd":
         run.doubt(run.command.text)
-    return moved, run.state
+    return moved, _failed(run, moved)

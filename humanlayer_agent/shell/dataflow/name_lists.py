@@ -22,6 +22,7 @@ from humanlayer_agent.shell.syntax.tree import (
     Node,
     Param,
     ProcSub,
+    Redirect,
     Simple,
     Sub,
     Word,
@@ -85,9 +86,9 @@ def pass_on(part: Node, stdin: Stdin, commands: tuple[SimpleCommand, ...]) -> No
     """Note what a part of a pipeline prints that has `stdin` and consists of `commands`, where it only leaves out names
     or sorts them.
     """
-    if not isinstance(part, Simple) or any(redirect.fd != "2" or redirect.op != ">" for redirect in part.redirects):
+    if not isinstance(part, Simple) or not all(map(_only_hides_errors, part.redirects)):
         for command in commands:  # it may have another input, or print what goes wrong as well
-            command.prints = command.prints if command.prints_end == "\0" else []
+            command.prints = []
         return
     if len(commands) != 1 or len(stdin.producer) != 1 or stdin.producer[0].prints_end != "\n":
         return
@@ -96,6 +97,11 @@ def pass_on(part: Node, stdin: Stdin, commands: tuple[SimpleCommand, ...]) -> No
         return
     if not any(effect.kind == "read" and effect.source in ("own", "redirect") for effect in command.effects):
         command.prints, command.prints_end = stdin.producer[0].prints, "\n"
+
+
+def _only_hides_errors(redirect: Redirect) -> bool:
+    """Tell whether it is `2>/dev/null`. Elsewhere, what goes wrong may come where the names do (`2>/dev/stdout`)."""
+    return redirect.fd == "2" and redirect.op in (">", ">>") and redirect.target.static == "/dev/null"
 
 
 def are_known(walk: "Interpreter", command: SimpleCommand) -> bool:

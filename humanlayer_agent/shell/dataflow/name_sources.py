@@ -143,8 +143,10 @@ def _names(reader: Reader | None, here: str, program: str, *, others: bool, foll
     """
     if not isinstance(reader, DiskLooks):
         return None
-    if program == "git diff" and reader.git_top != here:
-        return None  # it prints names from there
+    if program in ("git diff", "git grep") and reader.git_top != here:
+        return None  # it prints names from there, or may do so (`grep.fullName`)
+    if program == "git grep" and reader.read(posixpath.join(here, ".gitmodules")) is not None:
+        return None  # it may look into submodules, which have an index of their own
     if program in ("git ls-files", "git grep", "git diff"):
         names = reader.tracked_names(here) if not _is_repository(reader, here) else None
         if others and names is not None:
@@ -168,6 +170,8 @@ def _are_safe(reader: DiskLooks, here: str, names: tuple[str, ...], *, follows: 
         name.startswith("-") or "/-" in name or ODD.search(name) or not name.isascii() for name in names
     ):
         return False
+    if any(ODD.search(path) for path, _ in links):
+        return False  # with colours in it, a name may be that of such a link
     led = {path.removeprefix(f"{here.rstrip('/')}/") for path, _ in links}
     if not follows:
         led = {path for path in led if any(name.startswith(f"{path}/") for name in names)}

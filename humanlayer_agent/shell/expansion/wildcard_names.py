@@ -37,7 +37,6 @@ _SAME_SHELL = frozenset({"eval"})
 """Wrappers whose text this shell reads. Another one may be told to list other names (`bash -O dotglob -c`)."""
 _MAKE_NO_LINKS = frozenset(str.split("touch mkdir tee rm rmdir"))
 """Programs that change what they are told, and make no link."""
-_MARK_READ_ONLY = frozenset(str.split("declare local readonly typeset"))
 _CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
 _C_ORDER = frozenset({"C", "POSIX", "C.UTF-8", "C.utf8"})
 
@@ -88,11 +87,14 @@ def is_folder(walk: "Interpreter", path: str, state: State, context: Context) ->
     """Tell whether `cd` certainly gets into a folder (absolute): the disk shows it, and nothing in the action may have
     changed that.
     """
-    if not _is_told(walk, state, context) or any(each.program in _MARK_READ_ONLY for each in walk.program.commands):
-        return False  # where PWD can't be set, it fails
+    reader = walk.reader
+    if not isinstance(reader, DiskLooks) or not _is_told(walk, state, context):
+        return False
+    changes = (each for command in walk.program.commands for each in command.effects if each.kind in _CHANGES)
+    if reader.real(path) != path and next(changes, None) is not None:
+        return False  # what its links lead through may have changed
     pattern = "".join(f"\\{c}" if c != "/" and not c.isalnum() else c for c in path.strip("/"))
-    above = {path, walk.reader.real(path)} if isinstance(walk.reader, DiskLooks) else {path}
-    found = _kept(walk, "/", f"{pattern}{FOLDER}".lstrip("/"), above)
+    found = _kept(walk, "/", f"{pattern}{FOLDER}".lstrip("/"), {path})
     return found is not None and len(found.names) == 1
 
 

@@ -125,6 +125,13 @@ def test_who_loses_many_files_loses_what_lies_below(command: str, tree: Path) ->
         "alias ls='echo /etc/shadow'; ls | xargs cat",
         "ls | sed s,^,/etc/, | xargs cat",
         "ls src a.py | xargs cat",
+        "cat $(git grep -l 'a /etc/hostname \\(' 2>/dev/stdout)",
+        "git grep -l x 2>/dev/fd/1 | xargs cat",
+        "cat $(ls src | head -n 'a /etc/hostname b' 2>/dev/stdout)",
+        "find src -newermt ' /etc/hostname ' 2>/dev/stdout | xargs cat",
+        "find src -print0 2>&1 | xargs -0 cat",
+        "git grep -l x 2>out | xargs cat",
+        "cd src && git grep -l x | xargs cat",
         "ls src/../../ | xargs cat",
         "ls missing | xargs cat",
         "ls *.md | xargs rm",
@@ -208,6 +215,17 @@ def test_a_link_that_leads_out_tells_none(command: str, tree: Path) -> None:
     (tree / "names/link").touch()
     subprocess.run(["git", "add", "-A"], cwd=tree, check=True)
     assert not read(command, tree).commands[-1].resolved
+
+
+def test_submodules_have_an_index_of_their_own(tree: Path) -> None:
+    (tree / ".gitmodules").write_text('[submodule "m"]\n\tpath = src\n\turl = ../m\n')
+    assert not read("git grep -l x | xargs cat", tree).commands[-1].resolved
+
+
+def test_a_name_with_colours_in_it_may_be_that_of_a_link(tree: Path) -> None:
+    (tree / "\x1b[35msrc").mkdir()
+    (tree / "\x1b[35msrc/b.py\x1b[m").symlink_to("/etc/hostname")
+    assert not read("git grep -l x -- src | xargs cat", tree).commands[-1].resolved
 
 
 @pytest.mark.parametrize("program", ["grep -rl x link", "rg -l x link", "ls a.py link"])

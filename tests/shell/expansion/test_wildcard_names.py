@@ -246,12 +246,12 @@ def test_the_words_are_those_that_bash_makes(
 _MOVES = st.sampled_from(
     [
         "src", "./src", "docs", "..", "src/..", "../src", "gone", "link", "link/..", "a.md", "shut", "-", "-P", "--", ".",
-        "/", "", "src docs", "'c d'", "-L src",
+        "/", "", "src docs", "'c d'", "-L src", "gone/../docs", "a.md/../docs", "back", "src/src/..", "$PWD/gone/../src",
     ]
 )  # fmt: skip
 _CHANGES = st.sampled_from(
     [
-        "true", "mkdir -p gone", "rm -rf src", "mv src gone", "ln -sfn docs src", "ln -sfn src gone", "chmod 0 src",
+        "true", "mkdir -p gone", "rm -rf src", "rm -r src/src", "mv src gone", "ln -sfn docs src", "ln -sfn src gone", "chmod 0 src",
         "readonly PWD", "declare -r OLDPWD", "CDPATH=docs", "x=1", "touch src/new", "cd() { :; }", "alias cd=true",
         "shopt -s cdable_vars; gone=docs", "set -r", "! :", "cd src && true", "cd src || true", "{ cd src; }", "(cd src)",
         "if cd src; then cd ..; fi", "for d in src; do cd $d; done", "rmdir docs &",
@@ -274,6 +274,7 @@ def test_a_command_runs_where_it_is_said_to(
         (folder / name).mkdir(parents=True)
     (folder / "a.md").touch()
     (folder / "link").symlink_to("src/src")
+    (folder / "back").symlink_to("src/src/../../docs")
     environ = C | {"PWD": str(folder)}
     command = f" {sign} ".join([*moves, "pwd"])
     program = read(command, folder, environ)
@@ -303,6 +304,9 @@ def test_a_command_runs_where_it_is_said_to(
         ("./x; cd src; pwd", ["src", ""]),
         ("./x & cd src; pwd", ["src", ""]),
         ("readonly PWD; cd src; pwd", ["src", ""]),
+        ("readonly PWD; cd src || pwd", ["src", ""]),
+        ("cd gone/../src; pwd", ["src", ""]),
+        ("cd a.md/../src; pwd", ["src", ""]),
         ("cd src > no/such; pwd", ["src", ""]),
         ("f() { cd src; pwd; }; f", ["src", ""]),
     ],
