@@ -122,6 +122,8 @@ class Interpreter:
     more."""
     goes_on = False
     """Whether something comes after the list that is being followed, however that ends."""
+    may_be_read_only = False
+    """Whether a variable of the shell's own may have been marked, so that it can't be set any more."""
     lists = 0
     """How often the disk was asked which names wildcards stand for, or whether a folder is there."""
     aborted: State | None = None

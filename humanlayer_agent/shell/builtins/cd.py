@@ -9,8 +9,6 @@ from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import MAX_CHOICES, Glob, State, join
 from humanlayer_agent.shell.paths import dedupe, logical
 
-_MARK_READ_ONLY = frozenset(str.split("declare local readonly typeset"))
-
 
 def cd(run: Run, fields: list[Field]) -> Ends:
     """`cd`: on success the shell is there, on failure where it was. It does not fail where the folder is seen."""
@@ -32,8 +30,7 @@ def cd(run: Run, fields: list[Field]) -> Ends:
 
 def _failed(run: Run, moved: State) -> State | None:
     """The state after `cd` failed. Where PWD can't be set it fails, and has gone there all the same."""
-    marked = any(each.program in _MARK_READ_ONLY for each in run.walk.program.commands)
-    return join(moved, run.state) if marked else run.state
+    return join(moved, run.state) if run.walk.may_be_read_only else run.state
 
 
 def _turns_back(text: str) -> bool:

@@ -26,6 +26,7 @@ _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 
 def declare(run: Run, fields: list[Field]) -> Ends:
     """export, declare, typeset, local, readonly: assignments as arguments."""
+    run.walk.may_be_read_only |= run.command.program != "export"
     if run.command.program == "local" and not run.walk.frames:
         # It fails outside of a function, but has made the arrays that stand in its words.
         made = [each.word.raw.partition("=")[0].rstrip("+") for each in fields if assignments.array_of(each.word)]
