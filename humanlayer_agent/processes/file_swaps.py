@@ -7,7 +7,8 @@ with that: their bytes, and what shows that a file was another one meanwhile (de
 file and of every link that leads to it, and the moves of the directories above it).
 
 So are the names that wildcards stood for. They are no file: once the command has ended, what others have made there
-meanwhile is no matter, but for a name that the command could have taken for an option.
+meanwhile is no matter, but for a name that the command could have taken for an option. A folder to which the command
+goes has to be there all the time: where `cd` fails, what comes after it runs somewhere else.
 """
 
 import os

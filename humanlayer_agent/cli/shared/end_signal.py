@@ -9,8 +9,8 @@ from typing import Self
 class EndSignal:
     """Ctrl-C and SIGTERM are noticed between two steps and not within one; a second Ctrl-C ends it at once.
 
-    A handler runs in the main thread, between any two of its instructions. So what it tells may take no lock that this
-    thread may hold: `threading.Event.set` waits for ever for the lock of the `Event.wait` that it came in.
+    A handler runs in the main thread, between any two of its instructions. So it may take no lock that this thread may
+    hold: called in the middle of `threading.Event.wait`, `Event.set` waits for ever for the lock that `wait` holds.
     `queue.SimpleQueue.put` may be called there (https://docs.python.org/3/library/queue.html#queue.SimpleQueue.put).
 
     Example:

@@ -171,7 +171,7 @@ def _are_safe(reader: DiskLooks, here: str, names: tuple[str, ...], *, follows: 
     ):
         return False
     if any(ODD.search(path) for path, _ in links):
-        return False  # with colours in it, a name may be that of such a link
+        return False  # git may print a name with colours (`color.ui`), and be read as the name of such a link
     led = {path.removeprefix(f"{here.rstrip('/')}/") for path, _ in links}
     if not follows:
         led = {path for path in led if any(name.startswith(f"{path}/") for name in names)}
