@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -230,10 +231,15 @@ def workspace() -> Iterator[Workspace]:
 
 
 def _compile(place: Workspace) -> None:
+    from humanlayer_agent.shell import file_time_ns
+
     source = place.project / "tidy.py"
     source.write_text(TOOL.format(places=["tidied.txt", str(place.outside / "tidied.txt")]))
     py_compile.compile(str(source), cfile=str(place.project / "tidy.pyc"), doraise=True)
     source.unlink()
+    # The project's own is what is older than the agent. The clock that files go by is some milliseconds late.
+    while file_time_ns() <= (place.project / "tidy.pyc").stat().st_ctime_ns:
+        time.sleep(0.001)
 
 
 def _commit(project: Path) -> None:

@@ -17,6 +17,8 @@ import pexpect
 import pyte
 import pytest
 
+from humanlayer_agent.cli.demo import workspace
+from humanlayer_agent.shell import baseline_of
 from tests.support import children, enclosures
 from tests.support.keys import PASSPHRASE, make_key
 
@@ -139,6 +141,15 @@ def without_terminal(environment: dict[str, str], where: Path) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return str(done.stdout)
+
+
+def test_what_is_there_at_the_start_is_the_projects_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A program that is as new as the agent counts as brought in by it: nobody has read it, and running tests asks."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for _ in range(5):
+        with workspace() as place:
+            since = baseline_of(str(place.project)).since_ns
+            assert all(path.stat().st_ctime_ns < since for path in place.project.glob("*.py*"))
 
 
 def test_without_a_terminal(environment: dict[str, str], tmp_path: Path, home: Path) -> None:
