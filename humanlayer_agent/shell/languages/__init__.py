@@ -84,6 +84,7 @@ _WHOLE = {
     "c-source": "inclusions:source",
     "document": "inclusions:document",
     "manual-page": "inclusions:page",
+    "plantuml": "inclusions:diagram",
     "sqlite": "sql.clients:sqlite",
     "psql": "sql.clients:psql",
     "mysql": "sql.clients:mysql",

@@ -1,4 +1,4 @@
-"""Texts that have other files put into them: sources of C, documents, and manual pages.
+"""Texts that have other files put into them: sources of C, documents, diagrams, and manual pages.
 
 `#include "/etc/passwd"` shows that file in what the compiler prints, and `.. include:: .env` in the page. What such a
 text names is read; a name that is put together, and requests that nobody knows here, are doubts.
@@ -40,6 +40,17 @@ _PUT_TOGETHER = re.compile(
     re.M | re.I,
 )
 """What makes names, or brings files by a setting."""
+_DIAGRAMS = re.compile(r"@start(?:uml|mindmap|wbs|gantt|json|yaml|salt)\b[ \t]*(?P<name>.*)")
+"""Forms of diagrams of PlantUML that are drawn from their text alone."""
+_LINES_OF_DIAGRAMS = re.compile(
+    r"!(?:pragma layout smetana|theme [\w-]+|define [\w$]+ [\w#. -]*|(?:undef|ifn?def) [\w$]+|else|endif)"
+)
+"""Instructions to its preprocessor that bring nothing, and make no name."""
+_BROUGHT_TO_DIAGRAMS = re.compile(
+    r"%\w+\s*\(|<(?:img|latex|math|\$)|\{\{|^(?:sprite|digraph|graph|ditaa|dot|skinparam\s+\w*image)\b|@start(?!uml)",
+    re.I,
+)
+"""Functions of its preprocessor, and what may show a file, or hands text to another program."""
 _REQUESTS = frozenset(
     str.split(
         """
@@ -102,6 +113,45 @@ def document(text: str, path: str | None, files: Files) -> Behaviour:
                     seen.add(target)
                     more = files(target)
                     ahead += [(each, target) for each in more.texts or () if not more.project]
+        if len(seen) > MAX_INCLUDED:
+            behaviour.doubt("too many files are included")
+            break
+    return behaviour
+
+
+def diagram(text: str, path: str | None, files: Files) -> Behaviour:
+    """What PlantUML reads for a diagram, and the pictures that the diagram names.
+
+    https://plantuml.com/preprocessing: `!include` brings files and addresses, functions read variables and files.
+    """
+    behaviour, seen, ahead = Behaviour(), {path}, [(text, path)]
+    while ahead:
+        here, place = ahead.pop()
+        for line in map(str.strip, here.splitlines()):
+            begun = _DIAGRAMS.fullmatch(line)
+            included = re.fullmatch(r"!include(?:_once|_many)?\s+(?P<name>\S.*)", line)
+            if begun is not None and begun["name"]:
+                picture = _beside(begun["name"], place) if re.fullmatch(r"[\w-]+", begun["name"], re.ASCII) else None
+                if picture is None:
+                    behaviour.doubt("a diagram whose picture has a name that is not plain")
+                else:
+                    behaviour.acts.append(Act("write", (Text.of(f"{picture}.png"),), "option", "picture"))
+            elif included is not None:
+                name = included["name"].strip("\"'")
+                if re.fullmatch(r"<[\w/.-]+>", name):
+                    continue  # of its own library
+                target = _beside(name, place) if re.fullmatch(r"[\w./-]+", name, re.ASCII) else None
+                if target is None:
+                    behaviour.doubt("a diagram that includes what is no plain name of a file")
+                    continue
+                behaviour.acts.append(Act("read", (Text.of(target),), "option", "include"))
+                if files is not None and target not in seen:
+                    seen.add(target)
+                    ahead += [(each, target) for each in files(target).texts or ()]
+            elif begun is None and (
+                (line.startswith("!") and not _LINES_OF_DIAGRAMS.fullmatch(line)) or _BROUGHT_TO_DIAGRAMS.search(line)
+            ):
+                behaviour.doubt(f"a diagram with {line[:40]}")
         if len(seen) > MAX_INCLUDED:
             behaviour.doubt("too many files are included")
             break

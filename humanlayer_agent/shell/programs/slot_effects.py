@@ -410,6 +410,10 @@ def _settings(run: Run, word: Field, origin: str) -> None:
         run.walk.scripts.later(run.command, partial(_given_settings, later, effect, word))
 
 
+_OF_FOLDERS = frozenset({"plantuml"})
+"""Languages whose programs take a folder for all that is in it: what is no file may be one."""
+
+
 def _given_settings(run: Run, effect: Effect, word: Field, language: str = "settings") -> None:
     from humanlayer_agent.shell.languages.behaviour import NOT_THERE, Found
     from humanlayer_agent.shell.languages.code_effects import perform
@@ -417,6 +421,8 @@ def _given_settings(run: Run, effect: Effect, word: Field, language: str = "sett
     operand = effect.operand if effect.pattern is None and not effect.below else None
     path = plain_path(operand) if operand is not None and not _STREAMS.match(operand) else None
     found = run.walk.scripts.look(path) if path is not None else NOT_THERE if operand == "/dev/null" else Found(None)
+    if language in _OF_FOLDERS and found == NOT_THERE:
+        found = Found(None)
     for text in found.texts or () if not found.project else ():
         may = run.walk.scripts.spend((language, path, text), text)
         behaviour = run.walk.code(language, text, path=path, files=run.walk.scripts.look) if may else None
@@ -470,6 +476,7 @@ _NOTERS: dict[str, Noter] = {
     "c-source": _including("c-source"),
     "env-file": _including("variables"),
     "document": _document,
+    "diagram": _including("plantuml"),
     "manual-page": _manual_page,
     "notebook": _notebook,
     "sql": _sql,

@@ -82,6 +82,7 @@ SLOTS = {
     "env-file": "a file of NAME=value, a line each, for what it runs",
     "c-source": "a source of C or assembly that it reads, with all that this includes",
     "document": "a document that it reads, with all that this includes",
+    "diagram": "a diagram of PlantUML that it reads, with all that this includes",
     "manual-page": "a page of the manual by its name, or a file with one",
     "shell": "a text it hands to a shell",
     "command": "the words of another command, up to the end",

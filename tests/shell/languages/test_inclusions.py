@@ -51,6 +51,35 @@ def test_what_a_compiler_reads(text: str, paths: list[str], doubt: bool) -> None
     assert brought("c-source", text, files) == (paths, doubt)
 
 
+@pytest.mark.parametrize(
+    ("text", "paths", "doubt"),
+    [
+        ("@startuml\nAlice -> Bob : hi\n' a comment\n@enduml\n", [], False),
+        ("@startmindmap\n* a\n** b\n@endmindmap\n", [], False),
+        ("@startuml flow\n!theme plain\nA --> B\n@enduml\n", [], False),
+        ("@startuml\n!include <C4/C4_Container>\n@enduml\n", [], False),
+        ("@startuml\n!include /etc/passwd\n@enduml\n", ["/etc/passwd"], False),
+        ("@startuml\n  !include  b.puml\n@enduml\n", ["/p/src/b.puml", "/p/.env"], False),
+        ("@startuml\n!include https://example.org/a.puml\n@enduml\n", [], True),
+        ("@startuml\n!includeurl //x/a\n@enduml\n", [], True),
+        ("@startuml\n!include $name\n@enduml\n", [], True),
+        ("@startuml\n!theme x from /etc\n@enduml\n", [], True),
+        ('@startuml\n!$a = "x"\n@enduml\n', [], True),
+        ('@startuml\nA -> B : %getenv("HOME")\n@enduml\n', [], True),
+        ('@startuml\nA -> B : %load_json ("/etc/x")\n@enduml\n', [], True),
+        ("@startuml\nA -> B : <img:/etc/x.png>\n@enduml\n", [], True),
+        ("@startuml\nsprite s /etc/x.svg\n@enduml\n", [], True),
+        ("@startuml ../../x\nA -> B\n@enduml\n", [], True),
+        ("@startuml(id=x)\nA -> B\n@enduml\n", [], True),
+        ('@startdot\ndigraph { a [image="/etc/x"] }\n@enddot\n', [], True),
+        ("@startuml\n{{ditaa\n}}\n@enduml\n", [], True),
+    ],
+)
+def test_what_a_diagram_brings(text: str, paths: list[str], doubt: bool) -> None:
+    files = {"/p/src/b.puml": "@startuml\n!include ../.env\n@enduml\n", "/p/.env": "KEY=x\n"}
+    assert brought("plantuml", text, files) == (paths, doubt)
+
+
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(

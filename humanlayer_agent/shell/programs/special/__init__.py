@@ -57,6 +57,7 @@ READERS = {
     "patch": "patch.read",
     "php-tool": "php.tool",
     "pdftotext": "file_names.pdftotext",
+    "plantuml": "file_names.plantuml",
     "plain": "system.read",
     "prefix-command": "npx.prefix",
     "ps": "system.ps",

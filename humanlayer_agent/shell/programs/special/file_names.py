@@ -102,3 +102,32 @@ def pdftotext(run: Run, spec: Spec, fields: list[Field]) -> None:
         else:
             name = posixpath.splitext(source.text)[0] + ".txt"
             run.path("write", named(source, name), origin="pdftotext text")
+
+
+_PICTURES = ("svg", "eps", "pdf", "vdx", "xmi", "scxml", "html", "atxt", "utxt", "tex")
+
+
+def plantuml(run: Run, spec: Spec, fields: list[Field]) -> None:
+    """PlantUML writes a picture beside each diagram, or to the directory that is named from there; of a file with
+    several diagrams numbered ones as well.
+    """
+    arguments = read_arguments(spec, fields)
+    run = spec_reader.note_options(run, spec, arguments)
+    spec_reader.note_operands(run, spec, arguments)
+    given = arguments.flags()
+    folders = [
+        use.value.text if use.value is not None else None for use in arguments.options if use.option.name == "output"
+    ]
+    if not given.isdisjoint({"check", "version"}):
+        return
+    if not arguments.operands:
+        run.doubt(run.command.text)  # it opens a window
+    ending = next((each for each in _PICTURES if each in given), "png")
+    for source in arguments.operands:
+        if source.text is None or None in folders[-1:]:
+            run.doubt(source.word.raw)
+            continue
+        place, name = posixpath.split(posixpath.splitext(source.text)[0])
+        stem = posixpath.join(place, *(folder for folder in folders[-1:] if folder is not None), name)
+        for picture in (f"{stem}.{ending}", f"{stem}_001.{ending}"):
+            run.path("write", named(source, picture), origin="plantuml picture")
