@@ -16,7 +16,11 @@ FILES = {
     ("command", "effects", "resolved"),
     [
         ("plantuml d/a.puml", "read /p/d/a.puml, write /p/d/a.png, write /p/d/a_001.png", True),
-        ("plantuml -tsvg -o ../out d/a.puml", "read /p/d/a.puml, write /p/out/a.svg, write /p/out/a_001.svg", True),
+        (
+            "plantuml -tsvg -o ../out d/a.puml",
+            "read /p/d/a.puml, write /p/d/../out/a.svg, write /p/d/../out/a_001.svg",
+            True,
+        ),
         ("plantuml -checkonly d/a.puml", "read /p/d/a.puml", True),
         (
             "plantuml d/names.puml",
