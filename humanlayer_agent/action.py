@@ -16,6 +16,9 @@ from humanlayer_agent.canonical_json import canonical, encodable
 BASH = ("bash", "--norc", "--noprofile", "-c")
 """How a judged command is run: as bash, because it was judged as bash, and with no start-up files."""
 
+FUNCTION = "function"
+"""The type of a call of a function, or of a tool of which only its name and what it is given are known."""
+
 PLAN = "plan"
 """The type of what is no action: what a task will need (`policy.plan`). It is judged and approved, and never runs."""
 
@@ -52,7 +55,7 @@ class Action:
 
     Args:
         content: the command line, exactly as it would be handed to the interpreter.
-        type: "bash", "function" for a call of one, or `PLAN`.
+        type: "bash", `FUNCTION`, or `PLAN`.
         cwd: the absolute directory it starts in.
         project: the absolute directory the agent works for; fixed by the supervisor, never by an action.
         interpreter: argv prefix that the content is appended to.
@@ -62,6 +65,8 @@ class Action:
         run_id, step, call_id: where in the run it stands; not part of the digest.
         model_intent: the model's own words. Untrusted, and shown as such.
         question: the digest of the hook's question that it came with, for the log; not part of the digest.
+        tool: the name of the tool that the agent calls, where it is known (see `tool_arguments`).
+        arguments: what that tool is given: a JSON object, as `tool_arguments` writes it.
 
     Example:
         >>> Action("ls -la", cwd="/srv/app").digest("0" * 64)[:8]
@@ -81,6 +86,8 @@ class Action:
     call_id: str = ""
     model_intent: str = ""
     question: str = ""
+    tool: str = ""
+    arguments: str = ""
 
     def body(self, policy_digest: str, files: Sequence[FileDigest] = ()) -> dict[str, Any]:
         """Return the JSON value that is hashed, stored with a request, and rendered for the human.
@@ -100,6 +107,7 @@ class Action:
             "env": self.env_digest(),
             "stdin": sha256(self.stdin).hexdigest(),
             "files": [{"path": encodable(f.path), "sha256": f.sha256} for f in files],
+            **({"tool": encodable(self.tool), "arguments": encodable(self.arguments)} if self.tool else {}),
         }
 
     def digest(self, policy_digest: str, files: Sequence[FileDigest] = ()) -> str:
@@ -114,6 +122,31 @@ class Action:
     def env_digest(self) -> str:
         """Return the SHA-256 (hex) of names and values of `env`, without those that bash itself rewrites."""
         return _env_digest(frozenset(self.env.items()))
+
+
+def tool_arguments(given: Mapping[str, Any]) -> str:
+    """Return what a tool is given as a JSON object: of a text of over `LONGEST_ARGUMENT` characters its digest alone.
+
+    Args:
+        given: what is JSON as it is; of anything else stands what `repr` says.
+
+    Example:
+        >>> tool_arguments({"path": "/srv/app/a", "content": "x" * 9000})[:40]
+        '{"content":{"characters":9000,"sha256":"'
+    """
+    return json.dumps(_shortened(given), ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=repr)
+
+
+LONGEST_ARGUMENT = 2000
+"""Most characters of a text that a tool is given, of which the text is kept."""
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > LONGEST_ARGUMENT:
+        return {"characters": len(value), "sha256": sha256(value.encode("utf-8", "surrogatepass")).hexdigest()}
+    if isinstance(value, Mapping):
+        return {str(key): _shortened(each) for key, each in value.items()}
+    return [_shortened(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 @lru_cache(maxsize=16)

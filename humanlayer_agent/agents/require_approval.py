@@ -13,12 +13,11 @@ import time
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import FUNCTION, Action, tool_arguments
 from humanlayer_agent.approvals.conversation import describe
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Denial, Outcome, Permit
 from humanlayer_agent.errors import ActionDenied
-from humanlayer_agent.policy.director import FUNCTION
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -116,12 +115,17 @@ class _Guard:
     def action(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Action:
         """Return this call as an action."""
         here = os.getcwd()
+        content = rendered(self.name, self.signature, args, kwargs)
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
         return Action(
-            rendered(self.name, self.signature, args, kwargs),
+            content,
             type=FUNCTION,
             cwd=here,
             project=here,
             interpreter=PYTHON,
+            tool=self.name,
+            arguments=tool_arguments(bound.arguments),
         )
 
     def gate(self) -> Gate:

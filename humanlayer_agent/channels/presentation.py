@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from humanlayer_agent.action import BASH, INERT, PLAN
+from humanlayer_agent.action import BASH, FUNCTION, INERT, PLAN
 from humanlayer_agent.approvals.authority import described
 from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest
 from humanlayer_agent.channels.offers import OfferView, no_offer, offer_views, plan_bounds
@@ -226,6 +226,8 @@ def _place(request: ApprovalRequest) -> tuple[str, ...]:
     found.append(f"in {one_line(action.cwd)}" if action.cwd else "")
     if action.project and action.project != action.cwd:
         found.append(f"project {one_line(action.project)}")
+    if action.tool and action.type != FUNCTION:
+        found.append(f"tool {one_line(action.tool)}")
     if action.run_id:
         found.append(f"run {one_line(action.run_id)[:RUN_SHOWN]}")
     if action.step:

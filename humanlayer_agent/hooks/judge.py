@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from humanlayer_agent.action import BASH, Action
+from humanlayer_agent.action import BASH, FUNCTION, Action, tool_arguments
 from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, keeper_of, run_permitted
 from humanlayer_agent.approvals.conversation import describe
 from humanlayer_agent.approvals.denial_texts import denial_text
@@ -34,7 +34,7 @@ from humanlayer_agent.hooks.permits import USE_BY_MS, Handed, HandedPermits, She
 from humanlayer_agent.locations import default_store_path, is_inside, key_path, state_folder
 from humanlayer_agent.policy import layers
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
-from humanlayer_agent.policy.director import FUNCTION, Director
+from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.layers import catalog_files
 from humanlayer_agent.processes.execution import CommandResult, changes_the_shell
 from humanlayer_agent.safe_text import one_line, warnings
@@ -225,6 +225,8 @@ class Judge:
             call_id=str(body.get("tool_use_id") or ""),
             model_intent=str(inputs.get("description") or "")[:4_000],
             question=question.digest,
+            tool=question.call,
+            arguments=tool_arguments(inputs),
         )
         session = self._session(tool, options, project, question.called[1], environ)
         mode = body.get("permission_mode", "default")

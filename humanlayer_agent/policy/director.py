@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from humanlayer_agent.action import BASH, PLAN, Action
+from humanlayer_agent.action import BASH, FUNCTION, PLAN, Action
 from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.locations import home_folder, own_places, temporary_folder
@@ -44,9 +44,6 @@ from humanlayer_agent.shell import (
     note_losses,
     note_versions,
 )
-
-FUNCTION = "function"
-"""The type of actions that are a call of a function (`require_approval`), and the role of its effect."""
 
 _PLAIN_BASH_OPTIONS = frozenset({"-l", "-c", "-lc", "--norc", "--noprofile"})
 
@@ -254,6 +251,9 @@ class Director:
         confinable = self.container is not None or (self.confined and links.view != HOST)
         return Situation(
             agent=action.agent,
+            tool=action.tool,
+            arguments=action.arguments,
+            directory=action.cwd or self.project,
             links=links,
             confinable=confinable,
             container=self.container,

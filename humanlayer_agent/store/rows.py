@@ -24,7 +24,7 @@ from humanlayer_agent.policy.decision import (
 )
 from humanlayer_agent.shell import HOST, Effect, View
 
-_KEPT = ("content", "type", "cwd", "project", "interpreter", "agent", "run_id", "step", "call_id", "model_intent")
+_KEPT = tuple(str.split("content type cwd project interpreter agent run_id step call_id model_intent tool arguments"))
 """What is stored of an action. Not `env` and `stdin`: they may hold secrets, and digests of them suffice."""
 
 
@@ -150,6 +150,7 @@ def action_fields(action: Action, digest: str) -> dict[str, Any]:
         "question": action.question or None,
         "digest": digest,
         **({"asked_as": action.type} if action.type == QUESTION else {}),
+        **({"tool": action.tool} if action.tool else {}),
         "command": action.content,
         "cwd": action.cwd,
         "project": action.project,

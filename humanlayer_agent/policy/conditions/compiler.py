@@ -12,7 +12,7 @@ from typing import Any
 
 from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.policy.command_catalog import CATALOG
-from humanlayer_agent.policy.conditions import containment, dataflow, linear_regex
+from humanlayer_agent.policy.conditions import containment, dataflow, linear_regex, tool_calls
 from humanlayer_agent.policy.conditions import operand_names as named
 from humanlayer_agent.policy.conditions import word_patterns as words
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
@@ -65,6 +65,12 @@ class Situation:
     """What excuses from rules counts: not where it would have to run as it can't."""
     search_path: str = ""
     """Where programs are looked for (PATH)."""
+    tool: str = ""
+    """The tool that is called; "" where it is none, or nobody says."""
+    arguments: str = ""
+    """What it is given (`action.tool_arguments`)."""
+    directory: str = ""
+    """The working directory, from which its paths go."""
 
 
 Clause = Callable[[SimpleCommand, Effect | None, Situation], int]
@@ -596,6 +602,7 @@ _BUILDERS: dict[str, Builder] = {
     "operands": lambda _c, v, _: _once(_operands(v)),
     "argv": lambda _c, v, _: _argv(v),
     "agent": lambda _c, v, _: _agent(v),
+    "tool": lambda c, v, excuses: tool_calls.tool(v, c.paths, c.variables.get("HOME", "/"), excuses),
     "paths": lambda c, v, _: c._paths(v),
     "hosts": lambda c, v, excuses: c._among(v, _contacts, _host, _unseen_contact, excuses),
     "names": lambda c, v, excuses: c._among(v, named.named, named.name_in, lambda x, e, s: _unseen(x, e), excuses),

@@ -12,6 +12,7 @@ that is said here is remembered: every action is judged by what it does, and by 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from humanlayer_agent.action import FUNCTION
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Profile
 from humanlayer_agent.policy.conditions import containment, private_programs, variable_uses
 from humanlayer_agent.policy.conditions.compiler import Situation, names_of
@@ -19,6 +20,7 @@ from humanlayer_agent.policy.conditions.dataflow import Source, Tracing
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, Excuse, compiled
 from humanlayer_agent.policy.decision import SEVERITIES, Verdict
+from humanlayer_agent.policy.language.policy import Match
 from humanlayer_agent.shell import Effect, Program, SimpleCommand
 
 __all__ = ["VERDICTS", "CompiledRule", "Hit", "Judged", "Rules", "compiled", "strictest"]
@@ -206,12 +208,14 @@ class Rules:
             own = self._allowing(held, command, situation) or [Hit(self.unmatched, None, command, None, certain=True)]
         # A rule without an effect clause allows the command itself, so of its effects only that it runs.
         allowing = [hit.rule.rule for hit in own if hit.rule is not None and hit.verdict is Verdict.ALLOW]
-        runs = bool(allowing)
+        calls = any(_names_tool(rule.when) for rule in allowing)
+        runs = not all(_names_tool(rule.when) for rule in allowing)
         unread = private_programs.own(command) if any(private_programs.vouches(rule) for rule in allowing) else None
         effects = []
         for effect in command.effects:
             hits = self._hits(self.concerning(command.program, effect.kind), command, effect, situation, excused)
-            if not hits and not (runs and (effect is unread or _runs_itself(effect))):
+            covered = (runs and (effect is unread or _runs_itself(effect))) or (calls and effect.role == FUNCTION)
+            if not hits and not covered:
                 hits = [Hit(self.unmatched, None, command, effect, certain=True)]
             effects.append(hits)
         return Judged(command, own, effects, excused)
@@ -283,6 +287,11 @@ def severest(hits: Sequence[Hit]) -> str:
     """Return the highest severity of `hits`, of which there is one; that no rule allows something is "medium"."""
     medium = SEVERITIES.index("medium")
     return SEVERITIES[max(hit.rule.severity if hit.rule is not None else medium for hit in hits)]
+
+
+def _names_tool(match: Match) -> bool:
+    """Tell whether a condition holds for the call of a tool alone."""
+    return match.tool is not None or any(_names_tool(each) for each in match.all or ())
 
 
 def _runs_itself(effect: Effect) -> bool:

@@ -174,7 +174,8 @@ def _uses(rule: Rule, compiler: Compiler, excuses: Sequence[Excuse]) -> tuple[Cl
 
 def _about_all(match: Match) -> bool:
     inner = (*(match.any or ()), *(match.all or ()), *([match.negated] if match.negated is not None else []))
-    return match.parse is not None or match.agent is not None or any(_about_all(m) for m in inner)
+    about = match.parse, match.agent, match.tool
+    return any(each is not None for each in about) or any(_about_all(m) for m in inner)
 
 
 def _needed(match: Match, clause: str) -> Set | None:

@@ -212,6 +212,50 @@ class Among(Written):
 
 
 @dataclass(frozen=True, slots=True)
+class Argument(Written):
+    """What a tool is given under one name. Texts count as they are, anything else as JSON; what is not given matches
+    nothing.
+    """
+
+    __pydantic_config__ = spelled(texts="in")
+    texts: Texts | None = None
+    """It is one of these; a text or a list in the place of the mapping means this."""
+    within: Names | None = None
+    """It is a path that lies in one of these, after `..` and symbolic links."""
+    given: bool | None = None
+    """It is given, or is not."""
+
+    @staticmethod
+    def long_form(value: Any) -> Any:
+        """Take a pattern, or a list of them, as texts."""
+        short = isinstance(value, str | list) or (isinstance(value, dict) and value.keys() <= {"glob", "regex"})
+        return {"in": value} if short and value else value
+
+    def mistake(self) -> str:
+        """Say where it asks nothing."""
+        return "expected a text, a list of texts, or one of the keys in, within, given" if self == Argument() else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Written):
+    """The call of a tool: as a coding agent, an MCP server or a program in Python names it. Several keys mean all."""
+
+    name: Texts | None = None
+    """Its name, as `Write` or `mcp__forge__get_*`; a text or a list in the place of the mapping means this."""
+    args: Annotated[Mapping[str, Argument], SOME] | None = None
+    """[What it is given](#tool-arguments), by name."""
+
+    @staticmethod
+    def long_form(value: Any) -> Any:
+        """Take a text, or a list of them, as the name."""
+        return {"name": value} if isinstance(value, str | list) else value
+
+    def mistake(self) -> str:
+        """Say where it asks nothing."""
+        return "expected the name of a tool, or one of the keys name, args" if self == Tool() else ""
+
+
+@dataclass(frozen=True, slots=True)
 class Match(Written):
     """A condition; every key that is given must hold."""
 
@@ -258,6 +302,8 @@ class Match(Written):
     """How much of the whole command line was understood."""
     agent: Texts | None = None
     """Who proposes it."""
+    tool: Tool | None = None
+    """[The tool](#tool) that the agent calls, and what it gives it."""
     any: "Annotated[tuple[Match, ...], SOME] | None" = None
     """One of these conditions holds."""
     all: "Annotated[tuple[Match, ...], SOME] | None" = None
@@ -634,6 +680,8 @@ def _match(body: Mapping[str, Any]) -> Match:
             keys[key] = _texts(value)
         elif key in ("options", "attributes"):
             keys[key] = {name: _texts(patterns) for name, patterns in value.items()}
+        elif key == "tool":
+            keys[key] = _tool(value)
         elif key == "operands":
             keys[key] = Operands(**{k: _texts(v) for k, v in value.items()})
         elif key in ("any", "all"):
@@ -646,6 +694,17 @@ def _match(body: Mapping[str, Any]) -> Match:
         else:
             keys[key] = _plain(value)
     return Match(**keys)
+
+
+def _tool(body: Mapping[str, Any]) -> Tool:
+    name = _texts(body["name"]) if "name" in body else None
+    if "args" not in body:
+        return Tool(name)
+    arguments = {
+        each: Argument(_texts(said["in"]) if "in" in said else None, _plain(said.get("within")), said.get("given"))
+        for each, said in body["args"].items()
+    }
+    return Tool(name, arguments)
 
 
 def _plain(value: Any) -> Any:

@@ -180,6 +180,8 @@ def broad(when: Match) -> bool:
             return True
         names = {name.rpartition("/")[2] for name in when.program.names}
         return bool(_INTERPRETERS & names) and not (when.subcommand or when.operands or when.argv)
+    if when.tool is not None:
+        return when.tool.name is None or any(set(each.glob or "*") <= {"*", "?"} for each in when.tool.name)
     if when.all is not None:
         return all(broad(m) for m in when.all)
     if when.any is not None:

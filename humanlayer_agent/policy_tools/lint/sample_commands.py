@@ -3,6 +3,7 @@
 They are only tried, never relied on: what is said of them is what the Director says.
 """
 
+import json
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +12,13 @@ from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from humanlayer_agent.action import FUNCTION
 from humanlayer_agent.policy.command_catalog import CATALOG
+from humanlayer_agent.policy.conditions.compiler import Compiler
 from humanlayer_agent.policy.conditions.linear_regex import Regex
 from humanlayer_agent.policy.conditions.path_patterns import fill
-from humanlayer_agent.policy.director import FUNCTION
 from humanlayer_agent.policy.language.examples import HOME
-from humanlayer_agent.policy.language.policy import Among, Effects, Flags, Match, Paths, Rule, Text
+from humanlayer_agent.policy.language.policy import Among, Effects, Flags, Match, Paths, Rule, Text, Tool
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy_tools.lint.subject import Subject
@@ -59,8 +61,8 @@ def commands(subject: "Subject", rule: Rule) -> Iterator[str]:
 
 
 def about_calls(match: Match) -> bool:
-    """Is a condition about calls of functions, which no command line shows?"""
-    return match.role == (FUNCTION,) or any(about_calls(m) for m in match.all or ())
+    """Is a condition about calls of functions or tools, which no command line shows?"""
+    return match.role == (FUNCTION,) or match.tool is not None or any(about_calls(m) for m in match.all or ())
 
 
 def calls(subject: "Subject", rule: Rule) -> Iterator[str]:
@@ -69,6 +71,27 @@ def calls(subject: "Subject", rule: Rule) -> Iterator[str]:
         named = Named()
         _collect(subject, rule, rule.when, named)
         yield from (f"{name}(a=1)" for name in [*named.names, *named.programs, "frobnicate"])
+        yield from (each for tool in _tools(rule.when) for each in _tool_calls(tool, subject.compiler(rule)))
+
+
+def _tools(match: Match) -> Iterator[Tool]:
+    if match.tool is not None:
+        yield match.tool
+    yield from (tool for inner in inner_of(match) for tool in _tools(inner))
+
+
+def _tool_calls(tool: Tool, compiler: Compiler) -> Iterator[str]:
+    """Calls of a tool with what a condition wants it to be given, and with nothing."""
+    given: dict[str, str] = {}
+    for name, argument in (tool.args or {}).items():
+        if argument.within:
+            given[name] = path_in(fill(compiler.texts(argument.within)[0], compiler.variables))
+        elif argument.given is not False:
+            given[name] = (argument.texts[0].glob if argument.texts else None) or "a"
+    for text in tool.name or (Text(glob="frobnicate"),):
+        name = word_in(text) or "frobnicate"
+        yield f"{name}({json.dumps(given)})"
+        yield f"{name}({{}})"
 
 
 def agent_of(match: Match) -> str:

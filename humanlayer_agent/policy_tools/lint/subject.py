@@ -8,10 +8,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from humanlayer_agent.action import FUNCTION
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions.compiler import Compiler
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule
-from humanlayer_agent.policy.director import FUNCTION, Director
+from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import examples, sources, yaml_positions
 from humanlayer_agent.policy.language.policy import Match, Policy, Rule, RuleException, Source, policy_from
 from humanlayer_agent.policy_tools.lint import sample_commands, witnesses

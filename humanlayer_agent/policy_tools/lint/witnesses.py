@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import FUNCTION, Action
 from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
@@ -71,7 +71,9 @@ def judged(director: Director, command: str, agent: str = "", type: str = "bash"
         program = _read(command, director.environ["HOME"])
     else:
         program = director.program(Action(command, cwd=PROJECT, type=type))
-    situation = Situation(agent=agent, confinable=confinable)
+    tool, _, given = command.partition("(") if type == FUNCTION else ("", "", "")
+    arguments = given.removesuffix(")")
+    situation = Situation(agent=agent, tool=tool, arguments=arguments, directory=PROJECT, confinable=confinable)
     decision, judged = director.judge_with_hits(program, situation, command)
     hits = [hit for each in judged for hit in each.hits()]
     if not judged and program.status != "ok":

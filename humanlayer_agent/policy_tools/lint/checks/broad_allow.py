@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from humanlayer_agent.action import FUNCTION
 from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule
 from humanlayer_agent.policy.decision import Verdict
-from humanlayer_agent.policy.director import FUNCTION
 from humanlayer_agent.policy_tools.lint import sample_commands, witnesses
 from humanlayer_agent.policy_tools.lint.finding import Check, Finding
 from humanlayer_agent.policy_tools.lint.subject import Subject
