@@ -78,6 +78,8 @@ SECTIONS = (
     Section("Hosts and names", "Among", level=3),
     Section("Env", "Environment", level=3),
     Section("Effects", "Effects", level=3),
+    Section("Tool", "Tool", level=3),
+    Section("Tool arguments", "Argument", level=3),
     Section("Flow", "Flow", level=3),
 )
 _TYPES = {
@@ -85,6 +87,7 @@ _TYPES = {
     "Identifier": "name", "RouteName": "name", "Names": "names", "Text": "word", "Texts": "words", "Kinds": "kinds",
     "RegexText": "regular expression", "Match": "condition", "Flow": "flow", "Program": "program", "Flags": "flags",
     "Operands": "operands", "Environment": "env", "Effects": "effects", "Paths": "paths", "Among": "names",
+    "Tool": "tool", "Argument": "argument",
     "Override": "override", "Tests": "tests", "ExceptionTests": "tests", "Expiry": "day or moment",
     "RaisedRoute": "route", "Grantable": "grant", "WrittenDefaults": "defaults",
     "WrittenKeep": "keep", "WrittenConfinement": "confinement",

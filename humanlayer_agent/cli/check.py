@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import Action, written
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
@@ -89,7 +89,7 @@ def answer(args: Given) -> int:
         from humanlayer_agent.cli.json_lines import answer_rows
 
         return answer_rows(lambda row: _row(director, row, cwd), {"verdict": "ask", "parse": "failed"})
-    decision = director.evaluate(Action(args.command, cwd=cwd or start_of(director)))
+    decision = director.evaluate(written(args.command, cwd=cwd or start_of(director)))
     if args.format == "table":
         _print(decision)
     else:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import Action, written
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit, Rules
@@ -129,7 +129,7 @@ def coverage(policy: Policy, progress: Callable[[int, int], None] = lambda done,
     tests = [e for e in examples.examples(policy) if {id(e.rule), id(e.exception or e.rule)} <= holding]
     tests = [example for example in tests if examples.judge(subject.director, example).passed]
     commands = dict.fromkeys(e.command for e in examples.examples(policy))
-    counted = count(subject.director, ((Action(command, cwd=examples.PROJECT), None) for command in commands))
+    counted = count(subject.director, ((written(command, cwd=examples.PROJECT), None) for command in commands))
     own: list[tuple[CompiledRule, RuleException | None]] = [
         (c, None)
         for c in subject.linted
@@ -168,10 +168,10 @@ def count(director: Director, actions: Iterable[tuple[Action, Reader | None]]) -
     for action, reader in actions:
         program = director.program(action, reader)
         for confinable in ways:
-            decision = director.judge(program, Situation(agent=action.agent, confinable=confinable), action.content)
+            decision = director.judge(program, _situation(action, confinable), action.content)
             hits = [
                 (hit.rule.rule, hit.verdict)
-                for hit in _hits(rules, program, action.content, confinable)
+                for hit in _hits(rules, program, action, confinable)
                 if hit.rule is not None and hit.rule.rule.only_confined is confinable
             ]
             matched.update({key(rule) for rule, _ in hits})
@@ -184,8 +184,19 @@ def key(rule: Rule) -> str:
     return f"{rule.origin} {rule.id}"
 
 
-def _hits(rules: Rules, program: Program, text: str, confinable: bool = False) -> list[Hit]:
-    situation = Situation(parse=program.status, confinable=confinable)
+def _situation(action: Action, confinable: bool) -> Situation:
+    return Situation(
+        agent=action.agent,
+        tool=action.tool,
+        arguments=action.arguments,
+        directory=action.cwd,
+        confinable=confinable,
+    )
+
+
+def _hits(rules: Rules, program: Program, action: Action, confinable: bool = False) -> list[Hit]:
+    situation, text = _situation(action, confinable), action.content
+    situation.parse = program.status
     judged = rules.judge(program, situation)
     hits = [hit for each in judged for hit in each.hits()]
     return hits + ([] if judged else rules.unseen(text, situation))
@@ -253,7 +264,7 @@ class _Mutant:
         return self.touched[key]
 
     def said(self, rules: Rules, case: Case, confinable: bool) -> list[_Said]:
-        found = _hits(rules, case.program, case.command, confinable)
+        found = _hits(rules, case.program, written(case.command, cwd=examples.PROJECT), confinable)
         hits = (hit for hit in found if hit.rule is not None)
         return [(hit.command.span, id(hit.effect), hit.certain) for hit in hits]  # the subject keeps the case
 

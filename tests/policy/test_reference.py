@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import Action, tool_arguments
 from humanlayer_agent.confine.confinement import Profile
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.locations import own_places
@@ -563,7 +563,7 @@ def sources(when: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def speaks_of_the_action(when: Mapping[str, Any]) -> bool:
     inner = [*when.get("any", ()), *when.get("all", ()), *([when["not"]] if "not" in when else [])]
-    return "parse" in when or "agent" in when or any(speaks_of_the_action(m) for m in inner)
+    return not {"parse", "agent", "tool"}.isdisjoint(when) or any(speaks_of_the_action(m) for m in inner)
 
 
 def holds(
@@ -575,6 +575,22 @@ def holds(
 ) -> int:
     """All of the keys: the least certain of them."""
     return min(clause(key, value, command, effect, lists, around) for key, value in when.items())
+
+
+TOOL, GIVEN = "Write", {"path": "x.py", "number": 3, "text": "a" * 5000}
+"""The tool that is called in these tests, and what it is given."""
+
+
+def tool(wanted: Mapping[str, Any]) -> int:
+    """The least certain of its name and of each of its arguments; of one that is too long nothing is known."""
+    said = [yes(any(text["glob"] == TOOL for text in wanted["name"]))] if "name" in wanted else []
+    for name, argument in wanted.get("args", {}).items():
+        if "given" in argument:
+            said.append(yes((name in GIVEN) is argument["given"]))
+        if "in" in argument:
+            texts = [text["glob"] for text in argument["in"]]
+            said.append(MAYBE if name == "text" else yes(name in GIVEN and str(GIVEN[name]) in texts))
+    return min(said)
 
 
 def clause(
@@ -610,6 +626,8 @@ def clause(
             return yes(around.status in value)
         case "agent":
             return yes(any(text["glob"] == around.agent for text in value))
+        case "tool":
+            return tool(value)
         case "via" | "inside":
             return yes(any(v in getattr(command, key) for v in value))
         case "flags":
@@ -949,6 +967,17 @@ _CLAUSES = {
     "inside": st.sampled_from([["substitution"], ["loop"], ["string"]]),
     "parse": st.sampled_from([["ok"], ["failed", "partial"]]),
     "agent": st.sampled_from([["mini"], ["other"]]),
+    "tool": st.fixed_dictionaries(
+        {"name": st.sampled_from([["Write"], ["Read", "Write"], ["Read"]])},
+        optional={
+            "args": st.dictionaries(
+                st.sampled_from(["path", "number", "text", "other"]),
+                st.sampled_from([{"in": ["x.py", "3"]}, {"in": ["y"]}, {"given": True}, {"given": False}]),
+                min_size=1,
+                max_size=2,
+            )
+        },
+    ),
     "flags": st.dictionaries(st.sampled_from(["any", "all", "none", "only"]), _FLAGS, min_size=1, max_size=2),
     "options": st.dictionaries(
         st.sampled_from(["request", "user", "context"]),
@@ -1121,7 +1150,7 @@ def test_the_director_agrees(tmp_path: Path, base: Any, lower: Any, commands: li
 
 def agree(director: Director, reference: Reference, commands: list[str]) -> None:
     for command in (*commands, *commands):  # no answer changes a later one
-        action = Action(command, cwd=PROJECT, agent="mini")
+        action = Action(command, cwd=PROJECT, agent="mini", tool=TOOL, arguments=tool_arguments(GIVEN))
         decision = director.evaluate(action)
         read = reference.judge(director.program(action), "mini")
         found = [(str(part.verdict), [str(e.verdict) for e in part.judged]) for part in decision.parts]
@@ -1331,7 +1360,7 @@ def test_a_confinement_is_never_stricter_but_where_it_makes_doubt_certain(
     """But for the line that asks for more than a confinement gives, as below."""
     bare, confined = both(policy)
     for command in (each for each in commands if not each.startswith("# needs:")):
-        action = Action(command, cwd=PROJECT, agent="mini")
+        action = Action(command, cwd=PROJECT, agent="mini", tool=TOOL, arguments=tool_arguments(GIVEN))
         before, after = bare.evaluate(action), confined.evaluate(action)
         assert before.confinement is None
         if after.verdict is Verdict.ALLOW:
@@ -1370,7 +1399,7 @@ def test_what_is_certain_is_judged_as_ever(both: Any, policy: Any, commands: lis
     """But for the line that asks for more than a confinement gives: where nothing is confined, it is a comment."""
     bare, confined = both(policy)
     for command in commands:
-        action = Action(command, cwd=PROJECT, agent="mini")
+        action = Action(command, cwd=PROJECT, agent="mini", tool=TOOL, arguments=tool_arguments(GIVEN))
         if certain(bare.program(action)) and not command.startswith("# needs:"):
             before, after = bare.evaluate(action), confined.evaluate(action)
             assert all_said(before) == all_said(after), command
@@ -1383,6 +1412,6 @@ def test_a_wider_confinement_allows_nothing_more(both: Any, policy: Any, command
     _, narrow = both(policy)
     _, wide = both({**policy, "confinements": dict.fromkeys(policy["confinements"], _WIDER)})
     for command in commands:
-        action = Action(command, cwd=PROJECT, agent="mini")
+        action = Action(command, cwd=PROJECT, agent="mini", tool=TOOL, arguments=tool_arguments(GIVEN))
         if wide.evaluate(action).verdict is Verdict.ALLOW:
             assert narrow.evaluate(action).verdict is Verdict.ALLOW, command

@@ -13,7 +13,7 @@ from functools import cache
 from hashlib import sha256
 from typing import Any
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import written
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Judged, Rules
@@ -168,7 +168,7 @@ class Bench:
 
 def program_of(director: Director, example: Example) -> Program:
     """Return what an example would run."""
-    return director.program(Action(example.command, cwd=PROJECT))
+    return director.program(written(example.command, cwd=PROJECT))
 
 
 def judge(director: Director, example: Example, program: Program | None = None) -> Result:
@@ -179,7 +179,11 @@ def judge(director: Director, example: Example, program: Program | None = None) 
     extending file may forbid. A rule that only allows what is confined is judged as where that can be done. An
     exception excuses its `match` from the rule, as a whole, and its `not_match` not.
     """
-    program, situation = program or program_of(director, example), Situation(confinable=example.confinable)
+    action = written(example.command, cwd=PROJECT)
+    program = program or director.program(action)
+    situation = Situation(
+        tool=action.tool, arguments=action.arguments, directory=PROJECT, confinable=example.confinable
+    )
     decision, judged = director.judge_with_hits(program, situation, example.command)
     rules = director.in_force().rules
     hits = [hit for each in judged for hit in each.hits()]
