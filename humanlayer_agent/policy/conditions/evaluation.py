@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 
 from humanlayer_agent.action import FUNCTION
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Profile
-from humanlayer_agent.policy.conditions import containment, private_programs, variable_uses
+from humanlayer_agent.policy.conditions import containment, private_programs, tool_calls, variable_uses
 from humanlayer_agent.policy.conditions.compiler import Situation, names_of
 from humanlayer_agent.policy.conditions.dataflow import Source, Tracing
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, Excuse, compiled
 from humanlayer_agent.policy.decision import SEVERITIES, Verdict
-from humanlayer_agent.policy.language.policy import Match
 from humanlayer_agent.shell import Effect, Program, SimpleCommand
 
 __all__ = ["VERDICTS", "CompiledRule", "Hit", "Judged", "Rules", "compiled", "strictest"]
@@ -208,8 +207,8 @@ class Rules:
             own = self._allowing(held, command, situation) or [Hit(self.unmatched, None, command, None, certain=True)]
         # A rule without an effect clause allows the command itself, so of its effects only that it runs.
         allowing = [hit.rule.rule for hit in own if hit.rule is not None and hit.verdict is Verdict.ALLOW]
-        calls = any(_names_tool(rule.when) for rule in allowing)
-        runs = not all(_names_tool(rule.when) for rule in allowing)
+        calls = any(tool_calls.is_needed(rule.when) for rule in allowing)
+        runs = not all(tool_calls.is_needed(rule.when) for rule in allowing)
         unread = private_programs.own(command) if any(private_programs.vouches(rule) for rule in allowing) else None
         effects = []
         for effect in command.effects:
@@ -287,11 +286,6 @@ def severest(hits: Sequence[Hit]) -> str:
     """Return the highest severity of `hits`, of which there is one; that no rule allows something is "medium"."""
     medium = SEVERITIES.index("medium")
     return SEVERITIES[max(hit.rule.severity if hit.rule is not None else medium for hit in hits)]
-
-
-def _names_tool(match: Match) -> bool:
-    """Tell whether a condition holds for the call of a tool alone."""
-    return match.tool is not None or any(_names_tool(each) for each in match.all or ())
 
 
 def _runs_itself(effect: Effect) -> bool:

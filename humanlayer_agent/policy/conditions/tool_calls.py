@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.path_patterns import PathSet
 from humanlayer_agent.policy.conditions.word_patterns import TextSet
-from humanlayer_agent.policy.language.policy import Argument, Names, Tool
+from humanlayer_agent.policy.language.policy import Argument, Match, Names, Tool
 from humanlayer_agent.shell import Effect, SimpleCommand, absolute_path
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ def tool(wanted: Tool, paths: Callable[[Names], PathSet], home: str, excuses: bo
 
 
 _ABSENT = object()
+
+
+def is_needed(match: Match) -> bool:
+    """Tell whether a condition holds for calls of tools alone."""
+    return match.tool is not None or any(is_needed(each) for each in match.all or ())
 
 
 def read(arguments: str) -> Mapping[str, Any]:
