@@ -188,7 +188,9 @@ def _missed(tool: Tool, matchers: list[str]) -> str:
     if "*" in matchers:
         return ""
     asked = {name for matcher in matchers for name in matcher.split("|")}
-    return ", ".join(name for name in coding_agents.TOOLS[tool.hook].matcher().split("|") if name not in asked)
+    agent = coding_agents.TOOLS[tool.hook]
+    known = [*agent.runs, *agent.touches, *([] if agent.leaves else [agent.foreign])]
+    return ", ".join([*(name for name in known if name not in asked), *(["other tools"] if agent.leaves else [])])
 
 
 def _working(tool: Tool, line: str, context: Context) -> Finding:

@@ -1,9 +1,9 @@
 """Coding agents: what the questions of their hooks look like, and how they want to be answered.
 
-Only what a table here names is judged; every other call is left to the tool's own rules. Calls that read or write a
-file, or fetch from the network, are judged as the shell command that does the same; those of MCP servers, and others of
-which nobody can tell what they do, as calls of functions, by their names. All of these can only become stricter by it:
-where the policy allows them, the tool's own rules decide.
+Calls that read or write a file, or fetch from the network, are judged as the shell command that does the same; those of
+MCP servers, and others of which nobody can tell what they do, as calls of functions, by their names. All of these can
+only become stricter by it: where the policy allows them, the tool's own rules decide. Calls that do nothing by
+themselves (`leaves`) are left to these rules, unless the policy names the tool.
 
 Our hook in Claude Code's settings: what is added to them, and nothing else of them is changed.
 """
@@ -77,6 +77,8 @@ class Tool:
         around: environment variables that name what runs with every command (a wrapper, a file that is sourced first).
         runs: its calls that run a shell command, each with how the command is found in its input.
         touches: its calls that read, write or fetch something, each with a command that does the same.
+        leaves: its calls that do nothing of which it would not ask by other calls: lists of tasks, sub-agents, plans.
+            Where some are named, it asks before every call, and of those that no table names nothing is known.
         foreign: its calls of which nothing is known but the name and what they are given, as a regular expression.
         prompts: whether it can be told to ask its user, by the `permission_mode` of a question.
         render: its form of a reply that is no denial: what is printed, as an object. `inputs` are those of the call.
@@ -99,10 +101,16 @@ class Tool:
     render: Callable[[Reply, Inputs], dict[str, Any]] = field(repr=False)
     rewritten: Callable[[str], str] | None = None
     unsafe: Callable[[Mapping[str, str], Path], str] | None = None
+    leaves: frozenset[str] = frozenset()
+
+    def is_foreign(self, call: str) -> bool:
+        """Tell whether nothing is known of a call but its name and what it is given."""
+        known = call in self.runs or call in self.touches or call in self.leaves
+        return not known and (bool(self.leaves) or re.fullmatch(self.foreign, call, re.DOTALL) is not None)
 
     def matcher(self) -> str:
-        """The calls that are judged, as its settings name them."""
-        return "|".join((*self.runs, *self.touches, self.foreign))
+        """The calls before which it asks, as its settings name them."""
+        return "*" if self.leaves else "|".join((*self.runs, *self.touches, self.foreign))
 
 
 def text_of(inputs: Inputs, *names: str) -> str:
@@ -182,6 +190,12 @@ def fetched(address: str, *, named_in: str = "") -> Callable[[Inputs], str]:
         return f"curl -g -- {' '.join(map(shlex.quote, addresses))}"
 
     return find
+
+
+def watched(inputs: Inputs) -> str:
+    """A call that watches what a command prints, or what comes from a web socket."""
+    socket = inputs.get("ws")
+    return command(inputs) if not isinstance(socket, dict) or "command" in inputs else fetched("url")(socket)
 
 
 def called(name: str, inputs: Inputs) -> str:
@@ -278,6 +292,18 @@ def _gemini_cli(reply: Reply, inputs: Inputs) -> dict[str, Any]:
     return out
 
 
+_LEFT_OF_CLAUDE_CODE = frozenset(
+    str.split(
+        """
+        Agent Task Workflow TeamCreate TeamDelete ListAgents TaskCreate TaskGet TaskList TaskUpdate TaskStop TaskOutput
+        TodoWrite TodoRead AgentOutputTool BashOutput KillShell KillBash CronCreate CronDelete CronList ScheduleWakeup
+        PushNotification ToolSearch WaitForMcpServers ListMcpResourcesTool EnterWorktree ExitWorktree EnterPlanMode
+        ExitPlanMode AskUserQuestion Skill SlashCommand Glob LS LSP WebSearch
+        """
+    )
+)
+"""What a sub-agent, a skill or a planned prompt does, it does by calls. https://code.claude.com/docs/en/tools-reference"""
+
 TOOLS: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
@@ -298,13 +324,15 @@ TOOLS: Mapping[str, Tool] = {
                 "NotebookEdit": written("notebook_path", "file_path"),
                 "Read": read("file_path"),
                 "Grep": searched("path", only=["glob"]),
-                "Monitor": command,
+                "NotebookRead": read("notebook_path", "file_path"),
+                "Monitor": watched,
                 "WebFetch": fetched("url"),
             },
-            foreign="mcp__.*|PowerShell|REPL",
+            foreign="",
             # bypassPermissions and dontAsk ask nobody, and of a mode that we don't know we can't tell
             prompts=frozenset({"default", "acceptEdits", "plan"}),
             render=_claude_code,
+            leaves=_LEFT_OF_CLAUDE_CODE,
         ),
         Tool(
             # https://geminicli.com/docs/hooks/reference

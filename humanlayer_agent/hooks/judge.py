@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import re
 import signal
 import threading
 import time
@@ -211,16 +210,14 @@ class Judge:
         if question.ended:
             return self._reported(question)
         find = tool.runs.get(question.call) or tool.touches.get(question.call)
-        foreign = find is None and re.fullmatch(tool.foreign, question.call, re.DOTALL) is not None
-        if find is None and not foreign:
-            return self._unjudged(question, options, environ)
+        foreign = tool.is_foreign(question.call)
         project = _project(tool, environ)
         action = Action(
             content=find(inputs) if find is not None else called(question.call, inputs),
-            type=FUNCTION if foreign else "bash",
+            type=FUNCTION if find is None else "bash",
             cwd=_directory(body, inputs, project),
             project=str(project),
-            interpreter=(tool.name, "call") if foreign else _interpreter(tool, environ, project),
+            interpreter=(tool.name, "call") if find is None else _interpreter(tool, environ, project),
             agent=tool.name,
             call_id=str(body.get("tool_use_id") or ""),
             model_intent=str(inputs.get("description") or "")[:4_000],
@@ -229,6 +226,8 @@ class Judge:
             arguments=tool_arguments(inputs),
         )
         session = self._session(tool, options, project, question.called[1], environ)
+        if find is None and not foreign and not session.names(action):
+            return self._unjudged(question, options, environ)
         mode = body.get("permission_mode", "default")
         decision = None
         if question.runs and tool.unsafe is not None and (why := tool.unsafe(environ, project)):
@@ -449,6 +448,10 @@ class _Session:
     def signers(self) -> frozenset[str]:
         """The keys whose signatures count in it."""
         return self._gate.authority.signers
+
+    def names(self, action: Action) -> bool:
+        """Tell whether a rule of the policy is about a call that is left to the tool otherwise."""
+        return not self._director.evaluate(action).default_hit
 
     def outdated(self) -> bool:
         """Tell whether a file has changed that says how to judge."""

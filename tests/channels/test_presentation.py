@@ -290,3 +290,10 @@ def test_it_says_in_whose_place_somebody_answers(make_request):
     assert "bob answers for alice, who is away until" in " ".join(as_text(present(request)).split())
     hostile = dataclasses.replace(rule, stand_ins=(StandIn("a\x1b[2J", "b\nc", 2**62),))
     assert all(line.isprintable() for line in present(dataclasses.replace(request, rule=hostile)).place)
+
+
+def test_the_tool_that_is_called_is_named_where_the_command_only_stands_for_it(make_request):
+    request = make_request("> a.py")
+    called = dataclasses.replace(request.action, tool="Write\n", arguments='{"file_path":"a.py"}')
+    assert "tool Write\\n" in present(dataclasses.replace(request, action=called)).place
+    assert not any(each.startswith("tool") for each in present(request).place)

@@ -65,7 +65,7 @@ def test_a_hook_of_an_older_version_is_not_run_before_all_that_is_judged(look: L
     )
     assert [(each.status, each.said) for each in look("hooks")] == [
         ("ok", "Claude Code asks us before it runs something"),
-        ("warning", "Claude Code does not ask us before calls of Monitor, WebFetch, mcp__.*, PowerShell, REPL"),
+        ("warning", "Claude Code does not ask us before calls of NotebookRead, Monitor, WebFetch, other tools"),
     ]
     written(settings_path(), {"hooks": {"PreToolUse": [{**entry, "matcher": "*"}]}})
     assert [each.status for each in look("hooks")] == ["ok"]

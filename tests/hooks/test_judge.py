@@ -12,10 +12,16 @@ from humanlayer_agent.store.sqlite import SQLiteStore
 
 
 def asked(judge: Judge, project: Path, command: str, **more: Any) -> Reply:
-    question = {"hook_event_name": "PreToolUse", "session_id": "one", "cwd": str(project), "tool_name": "Bash"}
-    data = json.dumps({**question, "tool_input": {"command": command}}).encode()
+    return called(judge, project, "Bash", {"command": command}, **more)
+
+
+def called(
+    judge: Judge, project: Path, tool: str, inputs: dict[str, Any], policy: str | None = None, **more: Any
+) -> Reply:
+    question = {"hook_event_name": "PreToolUse", "session_id": policy or "one", "cwd": str(project), "tool_name": tool}
+    data = json.dumps({**question, "tool_input": inputs}).encode()
     environ = {"CLAUDE_PROJECT_DIR": str(project), "CLAUDE_CODE_SHELL": "/bin/bash"}
-    return judge.answer(Question(TOOLS["claude-code"], data), Options("tool", 50), environ, **more)
+    return judge.answer(Question(TOOLS["claude-code"], data), Options("tool", 50, policy), environ, **more)
 
 
 @pytest.fixture
@@ -52,4 +58,44 @@ def test_nothing_is_started_for_a_tool_that_no_longer_waits(project: Path) -> No
     reply = asked(judge, project, "ls -l", gone=lambda: True)
     assert (reply.verdict, reply.reason) == ("deny", "the tool no longer waits")
     assert list(store.events(after=before)) == []
+    judge.close()
+
+
+@pytest.mark.parametrize(
+    ("tool", "inputs", "bare", "named"),
+    [
+        ("TodoWrite", {"todos": []}, "none", "none"),
+        ("Agent", {"prompt": "x", "subagent_type": "Explore"}, "none", "none"),
+        ("WebSearch", {"query": "x"}, "none", "deny"),
+        ("Skill", {"skill": "deploy"}, "none", "ask"),
+        ("Skill", {"skill": "review"}, "none", "none"),
+        ("BrandNewTool", {"x": 1}, "ask", "ask"),
+        ("mcp__forge__get_issue", {"repo": "acme/x"}, "ask", "none"),
+        ("mcp__forge__get_issue", {"repo": "acme/y"}, "ask", "ask"),
+        ("Write", {"file_path": "a.py", "content": "x"}, "none", "none"),
+        ("Write", {"file_path": "uv.lock", "content": "x" * 3_000_000}, "none", "deny"),
+        ("Bash", {"command": "ls"}, "allow", "allow"),
+        ("Monitor", {"command": "ls"}, "none", "none"),
+        ("Monitor", {"ws": {"url": "wss://example.org/x"}}, "ask", "ask"),
+    ],
+)
+def test_rules_reach_every_call_and_what_nobody_knows_is_asked_about(
+    project: Path, tool: str, inputs: dict[str, Any], bare: str, named: str
+) -> None:
+    policy = project.parent / "policy.yaml"
+    policy.write_text(
+        """
+version: 1
+policy: test
+extends: [builtin:default]
+rules:
+  - {id: no-search, decision: deny, reason: No., when: {tool: WebSearch}}
+  - {id: deploys, decision: ask, reason: Deploys., when: {tool: {name: Skill, args: {skill: deploy*}}}}
+  - {id: reads, decision: allow, reason: Reads., when: {tool: {name: mcp__forge__get_*, args: {repo: acme/x}}}}
+  - {id: locks, decision: deny, reason: No., when: {tool: {name: Write, args: {file_path: {within: "**/*.lock"}}}}}
+"""
+    )
+    judge = Judge()
+    assert called(judge, project, tool, inputs).verdict == bare
+    assert called(judge, project, tool, inputs, str(policy)).verdict == named
     judge.close()

@@ -136,7 +136,7 @@ def test_init_writes_it(capsys: pytest.CaptureFixture[str], own_user: Path) -> N
     path.chmod(0o640)
     assert main(["init", "--claude-code", "--yes"]) == 0
     shown = capsys.readouterr().out
-    assert '"matcher": "Bash|Write' in shown
+    assert '"matcher": "*"' in shown
     assert str(path) in shown
     written = json.loads(path.read_text())
     assert without_ours(written) == MINE
