@@ -66,6 +66,7 @@ class Action:
         run_id, step, call_id: where in the run it stands; not part of the digest.
         model_intent: the model's own words. Untrusted, and shown as such.
         question: the digest of the hook's question that it came with, for the log; not part of the digest.
+        subagent: what kind of agent of the agent's own wants it, as it says; not part of the digest.
         tool: the name of the tool that the agent calls, where it is known (see `tool_arguments`).
         arguments: what that tool is given: a JSON object, as `tool_arguments` writes it.
 
@@ -87,6 +88,7 @@ class Action:
     call_id: str = ""
     model_intent: str = ""
     question: str = ""
+    subagent: str = ""
     tool: str = ""
     arguments: str = ""
 

@@ -226,6 +226,8 @@ def _place(request: ApprovalRequest) -> tuple[str, ...]:
     found.append(f"in {one_line(action.cwd)}" if action.cwd else "")
     if action.project and action.project != action.cwd:
         found.append(f"project {one_line(action.project)}")
+    if action.subagent:
+        found.append(f"sub-agent {one_line(action.subagent)}")
     if action.tool and action.type != FUNCTION:
         found.append(f"tool {one_line(action.tool)}")
     if action.run_id:

@@ -50,6 +50,7 @@ BYPASSED = "This session is not supervised as it should be: {why}. Nothing more 
 _LONGEST_S = 7 * 24 * 3600.0
 """So long a confined command may run; the tool ends it before, where it says so."""
 _JUDGED = frozenset(each.name for each in (events.DECISION_EVALUATED, events.DECISION_LEFT, events.HOOK_REPORTED))
+_LONGEST_NAME = 200
 _MARGIN_S = 2.0
 """A human has so much less time than the hook, so that "nobody answered" is said before the hook is late."""
 _POLL_S = 0.05
@@ -222,6 +223,7 @@ class Judge:
             call_id=str(body.get("tool_use_id") or ""),
             model_intent=str(inputs.get("description") or "")[:4_000],
             question=question.digest,
+            subagent=str(body.get("agent_type") or "")[:_LONGEST_NAME],
             tool=question.call,
             arguments=tool_arguments(inputs),
         )

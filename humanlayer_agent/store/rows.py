@@ -24,7 +24,9 @@ from humanlayer_agent.policy.decision import (
 )
 from humanlayer_agent.shell import HOST, Effect, View
 
-_KEPT = tuple(str.split("content type cwd project interpreter agent run_id step call_id model_intent tool arguments"))
+_KEPT = tuple(
+    str.split("content type cwd project interpreter agent run_id step call_id model_intent subagent tool arguments")
+)
 """What is stored of an action. Not `env` and `stdin`: they may hold secrets, and digests of them suffice."""
 
 
@@ -150,6 +152,7 @@ def action_fields(action: Action, digest: str) -> dict[str, Any]:
         "question": action.question or None,
         "digest": digest,
         **({"asked_as": action.type} if action.type == QUESTION else {}),
+        **({"subagent": action.subagent} if action.subagent else {}),
         **({"tool": action.tool} if action.tool else {}),
         "command": action.content,
         "cwd": action.cwd,

@@ -294,6 +294,7 @@ def test_it_says_in_whose_place_somebody_answers(make_request):
 
 def test_the_tool_that_is_called_is_named_where_the_command_only_stands_for_it(make_request):
     request = make_request("> a.py")
-    called = dataclasses.replace(request.action, tool="Write\n", arguments='{"file_path":"a.py"}')
+    called = dataclasses.replace(request.action, subagent="Explore", tool="Write\n", arguments='{"file_path":"a.py"}')
     assert "tool Write\\x0a" in present(dataclasses.replace(request, action=called)).place
-    assert not any(each.startswith("tool") for each in present(request).place)
+    assert "sub-agent Explore" in present(dataclasses.replace(request, action=called)).place
+    assert not any(each.startswith(("tool", "sub-agent")) for each in present(request).place)

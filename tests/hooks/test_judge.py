@@ -19,7 +19,7 @@ def called(
     judge: Judge, project: Path, tool: str, inputs: dict[str, Any], policy: str | None = None, **more: Any
 ) -> Reply:
     question = {"hook_event_name": "PreToolUse", "session_id": policy or "one", "cwd": str(project), "tool_name": tool}
-    data = json.dumps({**question, "tool_input": inputs}).encode()
+    data = json.dumps({**question, "agent_type": "Explore", "tool_input": inputs}).encode()
     environ = {"CLAUDE_PROJECT_DIR": str(project), "CLAUDE_CODE_SHELL": "/bin/bash"}
     return judge.answer(Question(TOOLS["claude-code"], data), Options("tool", 50, policy), environ, **more)
 
@@ -98,4 +98,13 @@ rules:
     judge = Judge()
     assert called(judge, project, tool, inputs).verdict == bare
     assert called(judge, project, tool, inputs, str(policy)).verdict == named
+    judge.close()
+
+
+def test_the_log_says_which_tool_was_called_and_by_which_sub_agent(project: Path) -> None:
+    judge = Judge()
+    called(judge, project, "Write", {"file_path": "/etc/x", "content": "secret"})
+    event = next(entry.event for entry in opened(judge).events() if entry.event["type"] == "decision.evaluated")
+    assert (event["tool"], event["subagent"], event["command"]) == ("Write", "Explore", "> /etc/x")
+    assert "secret" not in json.dumps(event)
     judge.close()
