@@ -5,6 +5,7 @@ An approval is for one exact action. The digest binds it: SHA-256 over the RFC 8
 """
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -144,13 +145,12 @@ def written(text: str, *, cwd: str = "") -> Action:
     called = _CALLED.fullmatch(text)
     try:
         given = json.loads(called["given"]) if called is not None else None
+        arguments = tool_arguments(given) if isinstance(given, dict) else ""
     except (ValueError, RecursionError):
-        given = None
-    if called is None or not isinstance(given, dict):
+        arguments = ""
+    if called is None or not arguments:
         return Action(text, cwd=cwd)
-    return Action(
-        text, type=FUNCTION, cwd=cwd, interpreter=("tool", "call"), tool=called["name"], arguments=tool_arguments(given)
-    )
+    return Action(text, type=FUNCTION, cwd=cwd, interpreter=("tool", "call"), tool=called["name"], arguments=arguments)
 
 
 _CALLED = re.compile(r"(?P<name>[\w.:-]+)\((?P<given>\{.*\})\)", re.DOTALL)
@@ -160,25 +160,44 @@ def tool_arguments(given: Mapping[str, Any]) -> str:
     """Return what a tool is given as a JSON object: of a text of over `LONGEST_ARGUMENT` characters its digest alone.
 
     Args:
-        given: what is JSON as it is; of anything else stands what `repr` says.
+        given: what is JSON as it is; paths and bytes as texts, numbers that are whole without a point. Of anything else
+            stands what `repr` says, below a key that nothing else has (`HIDDEN`).
+
+    Raises:
+        ValueError: it is too deep, or no JSON can say it.
 
     Example:
-        >>> tool_arguments({"path": "/srv/app/a", "content": "x" * 9000})[:40]
-        '{"content":{"characters":9000,"sha256":"'
+        >>> tool_arguments({"path": "/srv/app/a", "copies": 2.0})
+        '{"copies":2,"path":"/srv/app/a"}'
     """
-    return json.dumps(_shortened(given), ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=repr)
+    return json.dumps(_shown(given, 0), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 LONGEST_ARGUMENT = 2000
 """Most characters of a text that a tool is given, of which the text is kept."""
+HIDDEN = "\0"
+"""The key of what stands for something that is not kept as it is. Keys of a tool that begin so get another one."""
+_DEEPEST = 32
 
 
-def _shortened(value: Any) -> Any:
+def _shown(value: Any, depth: int) -> Any:
+    if depth > _DEEPEST:
+        raise ValueError("what the tool is given is too deep")
+    if isinstance(value, os.PathLike | bytes):
+        value = os.fsdecode(value)
     if isinstance(value, str) and len(value) > LONGEST_ARGUMENT:
-        return {"characters": len(value), "sha256": sha256(value.encode("utf-8", "surrogatepass")).hexdigest()}
+        return {HIDDEN: [len(value), sha256(value.encode("utf-8", "surrogatepass")).hexdigest()]}
     if isinstance(value, Mapping):
-        return {str(key): _shortened(each) for key, each in value.items()}
-    return [_shortened(each) for each in value] if isinstance(value, (list, tuple)) else value
+        return {_key(key): _shown(each, depth + 1) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shown(each, depth + 1) for each in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, str | int | float | None) else {HIDDEN: repr(value)}
+
+
+def _key(key: object) -> str:
+    return f"{HIDDEN}{key}" if str(key).startswith(HIDDEN) else str(key)
 
 
 @lru_cache(maxsize=16)

@@ -118,6 +118,10 @@ class _Guard:
         content = rendered(self.name, self.signature, args, kwargs)
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
+        try:
+            arguments = tool_arguments(bound.arguments)
+        except (ValueError, RecursionError) as error:
+            raise TypeError(f"{self.name}: {error}") from None
         return Action(
             content,
             type=FUNCTION,
@@ -125,7 +129,7 @@ class _Guard:
             project=here,
             interpreter=PYTHON,
             tool=self.name,
-            arguments=tool_arguments(bound.arguments),
+            arguments=arguments,
         )
 
     def gate(self) -> Gate:

@@ -216,7 +216,7 @@ class Judge:
         action = Action(
             content=find(inputs) if find is not None else called(question.call, inputs),
             type=FUNCTION if find is None else "bash",
-            cwd=_directory(body, inputs, project),
+            cwd=_directory(body, inputs if find is not None else {}, project),
             project=str(project),
             interpreter=(tool.name, "call") if find is None else _interpreter(tool, environ, project),
             agent=tool.name,
@@ -225,7 +225,7 @@ class Judge:
             question=question.digest,
             subagent=str(body.get("agent_type") or "")[:_LONGEST_NAME],
             tool=question.call,
-            arguments=tool_arguments(inputs),
+            arguments=_arguments(question),
         )
         session = self._session(tool, options, project, question.called[1], environ)
         if find is None and not foreign and not session.names(action):
@@ -727,6 +727,15 @@ def _project(tool: Tool, environ: Mapping[str, str]) -> Path:
     if not os.path.isabs(named) or not os.path.isdir(named):
         raise ConfigError(f"{tool.project} does not name the project's directory: the tool must set it")
     return checked_project(named)
+
+
+def _arguments(question: Question) -> str:
+    """Return what a call is given, without what a command is described by: that may be other words each time."""
+    words = {"description", "timeout"} if question.runs else set()
+    try:
+        return tool_arguments({name: value for name, value in question.inputs.items() if name not in words})
+    except (ValueError, RecursionError) as error:
+        raise BadQuestion(f"what {question.call[:100]} is given can't be told: {error}") from None
 
 
 def _directory(question: Mapping[str, Any], inputs: Inputs, project: Path) -> str:

@@ -253,13 +253,18 @@ class Director:
             agent=action.agent,
             tool=action.tool,
             arguments=action.arguments,
-            directory=action.cwd or self.project,
+            places=self._places(action),
             links=links,
             confinable=confinable,
             container=self.container,
             catalog=self.catalogs.catalog,
             search_path=dict(action.env).get("PATH", "") if action.env else self._search_path,
         )
+
+    def _places(self, action: Action) -> tuple[str, ...]:
+        """Return from where the paths that a tool is given may go: where it runs, only the tool knows."""
+        here = action.cwd or self.project
+        return (here,) if action.type != FUNCTION or here == self.project else (here, self.project)
 
     def program(self, action: Action, reader: Reader | None = None, view: View | None = None) -> Program:
         """Return what `action` would run, as far as it can be seen.

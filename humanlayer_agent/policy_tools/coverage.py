@@ -189,7 +189,7 @@ def _situation(action: Action, confinable: bool) -> Situation:
         agent=action.agent,
         tool=action.tool,
         arguments=action.arguments,
-        directory=action.cwd,
+        places=(action.cwd,),
         confinable=confinable,
     )
 

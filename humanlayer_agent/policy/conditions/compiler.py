@@ -69,8 +69,8 @@ class Situation:
     """The tool that is called; "" where it is none, or nobody says."""
     arguments: str = ""
     """What it is given (`action.tool_arguments`)."""
-    directory: str = ""
-    """The working directory, from which its paths go."""
+    places: tuple[str, ...] = ()
+    """From where its paths may go."""
 
 
 Clause = Callable[[SimpleCommand, Effect | None, Situation], int]

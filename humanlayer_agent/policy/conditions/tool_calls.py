@@ -2,10 +2,12 @@
 
 import json
 import posixpath
+import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from humanlayer_agent.action import HIDDEN
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.path_patterns import PathSet
 from humanlayer_agent.policy.conditions.word_patterns import TextSet
@@ -15,8 +17,6 @@ from humanlayer_agent.shell import Effect, SimpleCommand, absolute_path
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.compiler import Clause, Situation
 
-_SHORTENED = {"characters", "sha256"}
-"""The keys of what stands for a text that was too long to be kept (see `action.tool_arguments`)."""
 Answer = Callable[[Any, "Situation"], int]
 
 
@@ -72,30 +72,69 @@ def _argument(wanted: Argument, paths: Callable[[Names], PathSet], home: str, ex
             return YES
         if value is _ABSENT:
             return NO
-        if isinstance(value, dict) and value.keys() == _SHORTENED:
-            return MAYBE
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        found = YES if texts is None else texts.has(text)
-        return found if within is None or found == NO else min(found, _lies(text, within, situation))
+        found = YES if texts is None else _matches(texts, value)
+        return found if within is None or found == NO else min(found, _lies(value, within, situation))
 
-    def _lies(text: str, within: PathSet, situation: "Situation") -> int:
+    def _lies(value: Any, within: PathSet, situation: "Situation") -> int:
+        listed = value if isinstance(value, list) else [value]
+        if not listed or not all(isinstance(each, str) for each in listed):
+            return MAYBE
+        return (min if excuses else max)(_place(each, within, situation) for each in listed)
+
+    def _place(text: str, within: PathSet, situation: "Situation") -> int:
         holds = within.every if excuses else within.some
-        answers = set()
+        answers = {MAYBE} if _ODD.search(text) else set()
         for path in _readings(text, home):
-            place = Effect("read", "operand", absolute_path(path, situation.directory or "/"), True, (0, 0))
-            answers.add(holds(place, situation.links))
+            for directory in situation.places or ("/",):
+                place = Effect("read", "operand", absolute_path(path, directory), True, (0, 0))
+                answers.add(holds(place, situation.links))
         return answers.pop() if len(answers) == 1 else MAYBE
 
     return answer
 
 
+def _matches(texts: TextSet, value: Any) -> int:
+    """Tell whether a value matches: a text as it is, else the whole as JSON. Maybe where a part of it does, or is not
+    kept.
+    """
+    if isinstance(value, str):
+        return texts.has(value)
+    parts = list(_parts(value))
+    if None in parts:
+        return MAYBE
+    whole = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    inner = MAYBE if isinstance(value, list | dict) and any(texts.has(part) != NO for part in parts) else NO
+    return max(texts.has(whole), inner)
+
+
+def _parts(value: Any) -> Iterator[str | None]:
+    """The texts and numbers of a value; None for what is not kept as it was given."""
+    if isinstance(value, dict):
+        if HIDDEN in value:
+            yield None
+        for key, each in value.items():
+            yield str(key)
+            yield from _parts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _parts(each)
+    else:
+        yield value if isinstance(value, str) else json.dumps(value)
+
+
+_ODD = re.compile(
+    r"^[A-Za-z][\w+.-]*:|^~(?!/|$)"
+    r"|[%$\\\"'\x00-\x1f\x7f\u00ad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]"
+)
+"""What some tools take for more than a part of a name: addresses, other users' homes, variables, escapes, quotes."""
+
+
 def _readings(path: str, home: str) -> list[str]:
     """The paths that a tool may take a text for: as it is written, without blanks around it, with `~` for the home
-    directory, composed, or as the address of a file.
+    directory, or composed.
     """
     bare = path.strip()
-    plain = bare.removeprefix("file://") if bare.startswith("file:///") else bare
-    found = [path, bare, plain, unicodedata.normalize("NFC", plain)]
-    if plain == "~" or plain.startswith("~/"):
-        found.append(posixpath.join(home, plain[2:]))
+    found = [path, bare, unicodedata.normalize("NFC", bare)]
+    if bare == "~" or bare.startswith("~/"):
+        found.append(posixpath.join(home, bare[2:]))
     return list(dict.fromkeys(each or "." for each in found))

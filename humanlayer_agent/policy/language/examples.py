@@ -182,7 +182,7 @@ def judge(director: Director, example: Example, program: Program | None = None) 
     action = written(example.command, cwd=PROJECT)
     program = program or director.program(action)
     situation = Situation(
-        tool=action.tool, arguments=action.arguments, directory=PROJECT, confinable=example.confinable
+        tool=action.tool, arguments=action.arguments, places=(PROJECT,), confinable=example.confinable
     )
     decision, judged = director.judge_with_hits(program, situation, example.command)
     rules = director.in_force().rules

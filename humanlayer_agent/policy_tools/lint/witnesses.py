@@ -73,7 +73,7 @@ def judged(director: Director, command: str, agent: str = "", type: str = "bash"
         program = director.program(Action(command, cwd=PROJECT, type=type))
     tool, _, given = command.partition("(") if type == FUNCTION else ("", "", "")
     arguments = given.removesuffix(")")
-    situation = Situation(agent=agent, tool=tool, arguments=arguments, directory=PROJECT, confinable=confinable)
+    situation = Situation(agent=agent, tool=tool, arguments=arguments, places=(PROJECT,), confinable=confinable)
     decision, judged = director.judge_with_hits(program, situation, command)
     hits = [hit for each in judged for hit in each.hits()]
     if not judged and program.status != "ok":

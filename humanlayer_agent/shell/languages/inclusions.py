@@ -40,17 +40,34 @@ _PUT_TOGETHER = re.compile(
     re.M | re.I,
 )
 """What makes names, or brings files by a setting."""
-_DIAGRAMS = re.compile(r"@start(?:uml|mindmap|wbs|gantt|json|yaml|salt)\b[ \t]*(?P<name>.*)")
-"""Forms of diagrams of PlantUML that are drawn from their text alone."""
+_WORDS_OF_DIAGRAMS = "|".join(
+    str.split(
+        """
+        participant actor boundary control entity database collections queue class interface enum abstract package node
+        folder frame cloud component rectangle usecase object state note end alt else opt loop par break critical group
+        activate deactivate destroy return autonumber title caption box start stop if endif then elseif repeat while
+        endwhile fork partition
+        """
+    )
+)
+_SAID = r"[\w .,;:()\[\]\"#?+*=/-]*"
 _LINES_OF_DIAGRAMS = re.compile(
-    r"!(?:pragma layout smetana|theme [\w-]+|define [\w$]+ [\w#. -]*|(?:undef|ifn?def) [\w$]+|else|endif)"
+    rf"""(?![^\n]*\[\[)[ \t]*(?:
+      '[\w .,;:()-]*                                                                  # a comment
+    | (?:{_WORDS_OF_DIAGRAMS})\b{_SAID}(?:<<[\w ]+>>)?[ ]*\{{?                        # what is drawn
+    | (?:[\w.]+|"[\w .]+"|\[[\w .]+\]|\(\w[\w .]*\)|\[\*\])[ ]*                       # what is between two of them
+      (?:<\||<<|<|\*|o)?[-.=]+(?:\[\#\w+\]|left|right|up|down)?[-.=]*(?:\|>|>>|>|\*|o)?[ ]*
+      (?:[\w.]+|"[\w .]+"|\[[\w .]+\]|\(\w[\w .]*\)|\[\*\])(?:[ ]*:{_SAID})?
+    | [+\#-][ ]*[\w .,:()\[\]]*                                                       # a member of a class
+    | \}}
+    )?[ \t]*""",
+    re.VERBOSE | re.ASCII,
 )
-"""Instructions to its preprocessor that bring nothing, and make no name."""
-_BROUGHT_TO_DIAGRAMS = re.compile(
-    r"%\w+\s*\(|<(?:img|latex|math|\$)|\{\{|^(?:sprite|digraph|graph|ditaa|dot|skinparam\s+\w*image)\b|@start(?!uml)",
-    re.I,
-)
-"""Functions of its preprocessor, and what may show a file, or hands text to another program."""
+"""Lines of PlantUML that draw something and do nothing else; what is before and after `@startuml` is none of them.
+
+Its preprocessor changes lines before it reads them, and has commands in many spellings that bring files and addresses:
+https://plantuml.com/preprocessing
+"""
 _REQUESTS = frozenset(
     str.split(
         """
@@ -77,7 +94,7 @@ def source(text: str, path: str | None, files: Files) -> Behaviour:
                 behaviour.doubt("an #include of a name that is not known")
                 continue
             target = _beside(name, place)
-            there = files(target) if files is not None and target is not None else Found(None)
+            there = files(posixpath.normpath(target)) if files is not None and target is not None else Found(None)
             if name.startswith("/") or (quoted and there != NOT_THERE):
                 behaviour.acts.append(Act("read", (Text.of(target or name),), "option", "#include"))
             elif ".." in name.split("/"):
@@ -85,6 +102,8 @@ def source(text: str, path: str | None, files: Files) -> Behaviour:
             if quoted and target not in seen:
                 seen.add(target)
                 ahead += [(each, target) for each in there.texts or () if not there.project]
+                if there.texts is None and not there.project and files is not None:
+                    behaviour.doubt(f"an #include of {name}, which nobody has read")
         if len(seen) > MAX_INCLUDED:
             behaviour.doubt("too many files are included")
             break
@@ -111,8 +130,10 @@ def document(text: str, path: str | None, files: Files) -> Behaviour:
                 behaviour.acts.append(Act("read", (Text.of(target),), "option", "include"))
                 if files is not None and target not in seen:
                     seen.add(target)
-                    more = files(target)
+                    more = files(posixpath.normpath(target))
                     ahead += [(each, target) for each in more.texts or () if not more.project]
+                    if more.texts is None and not more.project:
+                        behaviour.doubt(f"a document that includes {name}, which nobody has read")
         if len(seen) > MAX_INCLUDED:
             behaviour.doubt("too many files are included")
             break
@@ -120,41 +141,17 @@ def document(text: str, path: str | None, files: Files) -> Behaviour:
 
 
 def diagram(text: str, path: str | None, files: Files) -> Behaviour:
-    """What PlantUML reads for a diagram, and the pictures that the diagram names.
-
-    https://plantuml.com/preprocessing: `!include` brings files and addresses, functions read variables and files.
-    """
-    behaviour, seen, ahead = Behaviour(), {path}, [(text, path)]
-    while ahead:
-        here, place = ahead.pop()
-        for line in map(str.strip, here.splitlines()):
-            begun = _DIAGRAMS.fullmatch(line)
-            included = re.fullmatch(r"!include(?:_once|_many)?\s+(?P<name>\S.*)", line)
-            if begun is not None and begun["name"]:
-                picture = _beside(begun["name"], place) if re.fullmatch(r"[\w-]+", begun["name"], re.ASCII) else None
-                if picture is None:
-                    behaviour.doubt("a diagram whose picture has a name that is not plain")
-                else:
-                    behaviour.acts.append(Act("write", (Text.of(f"{picture}.png"),), "option", "picture"))
-            elif included is not None:
-                name = included["name"].strip("\"'")
-                if re.fullmatch(r"<[\w/.-]+>", name):
-                    continue  # of its own library
-                target = _beside(name, place) if re.fullmatch(r"[\w./-]+", name, re.ASCII) else None
-                if target is None:
-                    behaviour.doubt("a diagram that includes what is no plain name of a file")
-                    continue
-                behaviour.acts.append(Act("read", (Text.of(target),), "option", "include"))
-                if files is not None and target not in seen:
-                    seen.add(target)
-                    ahead += [(each, target) for each in files(target).texts or ()]
-            elif begun is None and (
-                (line.startswith("!") and not _LINES_OF_DIAGRAMS.fullmatch(line)) or _BROUGHT_TO_DIAGRAMS.search(line)
-            ):
-                behaviour.doubt(f"a diagram with {line[:40]}")
-        if len(seen) > MAX_INCLUDED:
-            behaviour.doubt("too many files are included")
-            break
+    """What PlantUML does for a diagram: nothing but draw it, where each line is one that only draws; else unknown."""
+    behaviour = Behaviour()
+    first, *lines = text.strip(" \t\r\n").split("\n")
+    lines = [line.removesuffix("\r") for line in lines]
+    if first.removesuffix("\r") != "@startuml" or lines[-1:] != ["@enduml"]:
+        behaviour.doubt("a diagram that is not one from @startuml to @enduml")
+    else:
+        other = next((line for line in lines[:-1] if not _LINES_OF_DIAGRAMS.fullmatch(line)), None)
+        if other is not None:
+            behaviour.doubt(f"a diagram with a line that may do more than draw: {other.strip()[:40]}")
+    behaviour.unread = bool(behaviour.doubts)
     return behaviour
 
 
@@ -180,10 +177,11 @@ def _included(text: str) -> Iterator[tuple[str | None, bool]]:
 
 
 def _beside(name: str, path: str | None) -> str | None:
-    """The path of what a file at `path` calls `name`."""
-    if name.startswith("/"):
-        return posixpath.normpath(name)
-    return None if path is None else posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+    """The path of what a file at `path` calls `name`; `..` stays where a symbolic link may stand before it."""
+    if not name.startswith("/") and path is None:
+        return None
+    found = posixpath.join(posixpath.dirname(path or "/"), name)
+    return found if ".." in name.split("/") else posixpath.normpath(found)
 
 
 def _with_ending(name: str, path: str | None, form: str | None) -> tuple[str, ...]:

@@ -423,9 +423,16 @@ def _given_settings(run: Run, effect: Effect, word: Field, language: str = "sett
     found = run.walk.scripts.look(path) if path is not None else NOT_THERE if operand == "/dev/null" else Found(None)
     if language in _OF_FOLDERS and found == NOT_THERE:
         found = Found(None)
+    if path is not None:
+        run.walk.scripts.judged(run.command, effect, path, word)
+
+    def included(path: str) -> Found:
+        run.walk.scripts.judged(run.command, effect, path, word)
+        return run.walk.scripts.look(path)
+
     for text in found.texts or () if not found.project else ():
         may = run.walk.scripts.spend((language, path, text), text)
-        behaviour = run.walk.code(language, text, path=path, files=run.walk.scripts.look) if may else None
+        behaviour = run.walk.code(language, text, path=path, files=included) if may else None
         if behaviour is not None:
             perform(run, behaviour, language)
         elif may is False:

@@ -1,5 +1,6 @@
 """The clause `tool`: which tool is called, and what it is given."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,15 @@ def call(tool: str, arguments: dict[str, Any]) -> Action:
         ("{args: {number: '12'}}", {"number": 12}, "deny"),
         ("{args: {force: 'true'}}", {"force": True}, "deny"),
         ("{args: {labels: '*\"bug\"*'}}", {"labels": ["a", "bug"]}, "deny"),
+        ("{args: {labels: 'bug'}}", {"labels": ["a", "bug"]}, "ask"),
+        ("{args: {number: '12'}}", {"number": 12.0}, "deny"),
+        ("{args: {number: '12'}}", {"number": [12]}, "ask"),
+        ("{args: {edits: '*KEY*'}}", {"edits": [{"new": "x" * 3000 + "KEY"}]}, "ask"),
+        ("{args: {edits: '*KEY*'}}", {"edits": {"characters": 1, "sha256": "KEY"}}, "deny"),
+        ("{args: {path: {within: '/etc/**'}}}", {"path": ["a", "/etc/x"]}, "deny"),
+        ("{args: {path: {within: '/etc/**'}}}", {"path": {"x": "/etc/x"}}, "ask"),
+        ("{args: {path: {within: '/etc/**'}}}", {"path": "file:/etc/x"}, "ask"),
+        ("{args: {path: {within: '/etc/**'}}}", {"path": "/%65tc/x"}, "ask"),
         ("{args: {repo: {given: false}}}", {}, "deny"),
         ("{args: {repo: {given: false}}}", {"repo": None}, "allow"),
         ("{args: {repo: {given: true}}}", {"repo": None}, "deny"),
@@ -71,7 +81,19 @@ def test_what_is_denied(tmp_path: Path, when: str, arguments: dict[str, Any], ex
         ({"path": "/etc/x"}, "ask"),
         ({"path": "file:///nowhere/project/docs/a"}, "ask"),  # a tool may take that for a name
         ({}, "ask"),
-        ({"path": ["docs/a"]}, "ask"),
+        ({"path": ["docs/a"]}, "allow"),
+        ({"path": ["docs/a", "/etc/x"]}, "ask"),
+        ({"path": [["docs/a"]]}, "ask"),
+        ({"path": []}, "ask"),
+        ({"path": {"x": "docs/a"}}, "ask"),
+        ({"path": None}, "ask"),
+        ({"path": 5}, "ask"),
+        ({"path": "docs/%2e%2e/%2e%2e/x"}, "ask"),
+        ({"path": "docs/$X"}, "ask"),
+        ({"path": "docs\\..\\..\\x"}, "ask"),
+        ({"path": "docs/\u200b"}, "ask"),
+        ({"path": "~root/x"}, "ask"),
+        ({"path": "C:x"}, "ask"),
         ({"path": "docs/" + "x" * 9000}, "ask"),
     ],
 )
@@ -127,9 +149,8 @@ def test_what_is_no_call_is_a_command(text: str) -> None:
 
 @given(st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers() | st.text(max_size=20)))
 def test_a_call_is_read_as_it_was_written(arguments: dict[str, Any]) -> None:
-    text = tool_arguments(arguments)
-    action = written(f"mcp__a__b({text})")
-    assert (action.tool, action.arguments, action.type) == ("mcp__a__b", text, FUNCTION)
+    action = written(f"mcp__a__b({json.dumps(arguments)})")
+    assert (action.tool, action.arguments, action.type) == ("mcp__a__b", tool_arguments(arguments), FUNCTION)
 
 
 def test_the_digest_is_that_of_the_tool_and_of_all_that_it_is_given() -> None:
@@ -140,3 +161,28 @@ def test_the_digest_is_that_of_the_tool_and_of_all_that_it_is_given() -> None:
     found = {digest(), digest(tool="Write", arguments="{}"), digest(tool="Edit", arguments="{}")}
     found |= {digest(tool="Write", arguments=each) for each in long}
     assert len(found) == 5
+
+
+def test_what_python_has_for_paths_is_a_path() -> None:
+    given = tool_arguments({"a": Path("/etc/x"), "b": b"/etc/y", "c": {1, 2}})
+    assert given == '{"a":"/etc/x","b":"/etc/y","c":{"\\u0000":"{1, 2}"}}'
+
+
+def test_nothing_that_a_tool_is_given_stands_for_what_is_not_kept() -> None:
+    given = tool_arguments({"a": {"\0": "x"}, "b": "x" * 3000})
+    assert '"a":{"\\u0000\\u0000":"x"}' in given
+    assert '"b":{"\\u0000":[3000,' in given
+
+
+def test_what_is_too_deep_is_no_call() -> None:
+    text = 'x({"a":' + "[" * 900 + "]" * 900 + "})"
+    assert written(text) == Action(text)
+    with pytest.raises(ValueError, match="too deep"):
+        tool_arguments({"a": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]})
+
+
+def test_paths_of_a_call_go_from_where_the_agent_is_or_from_the_project(tmp_path: Path) -> None:
+    judge = director(tmp_path, rule("allow", "{name: mcp__a__b, args: {path: {within: '${PROJECT}/**'}}}"))
+    text = tool_arguments({"path": "../../x"})
+    action = Action(f"mcp__a__b({text})", type=FUNCTION, cwd=f"{PROJECT}/a/b/c", tool="mcp__a__b", arguments=text)
+    assert str(judge.evaluate(action).verdict) == "ask"

@@ -34,7 +34,7 @@ def brought(language: str, text: str, files: dict[str, str] | None = None) -> tu
         ("#include </etc/passwd>\n", ["/etc/passwd"], False),
         ('#embed "/etc/passwd"\n', ["/etc/passwd"], False),
         ('#include "a.h"\n', ["/p/src/a.h", "/etc/passwd"], False),
-        ('#include "../.env"\n', ["/p/.env"], False),
+        ('#include "../.env"\n', ["/p/src/../.env"], False),
         ("#include NAME\n", [], True),
         ("#include <../../etc/passwd>\n", [], True),
         ('#include "../../../etc/passwd"\n', [], True),
@@ -52,32 +52,64 @@ def test_what_a_compiler_reads(text: str, paths: list[str], doubt: bool) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "paths", "doubt"),
+    "lines",
     [
-        ("@startuml\nAlice -> Bob : hi\n' a comment\n@enduml\n", [], False),
-        ("@startmindmap\n* a\n** b\n@endmindmap\n", [], False),
-        ("@startuml flow\n!theme plain\nA --> B\n@enduml\n", [], False),
-        ("@startuml\n!include <C4/C4_Container>\n@enduml\n", [], False),
-        ("@startuml\n!include /etc/passwd\n@enduml\n", ["/etc/passwd"], False),
-        ("@startuml\n  !include  b.puml\n@enduml\n", ["/p/src/b.puml", "/p/.env"], False),
-        ("@startuml\n!include https://example.org/a.puml\n@enduml\n", [], True),
-        ("@startuml\n!includeurl //x/a\n@enduml\n", [], True),
-        ("@startuml\n!include $name\n@enduml\n", [], True),
-        ("@startuml\n!theme x from /etc\n@enduml\n", [], True),
-        ('@startuml\n!$a = "x"\n@enduml\n', [], True),
-        ('@startuml\nA -> B : %getenv("HOME")\n@enduml\n', [], True),
-        ('@startuml\nA -> B : %load_json ("/etc/x")\n@enduml\n', [], True),
-        ("@startuml\nA -> B : <img:/etc/x.png>\n@enduml\n", [], True),
-        ("@startuml\nsprite s /etc/x.svg\n@enduml\n", [], True),
-        ("@startuml ../../x\nA -> B\n@enduml\n", [], True),
-        ("@startuml(id=x)\nA -> B\n@enduml\n", [], True),
-        ('@startdot\ndigraph { a [image="/etc/x"] }\n@enddot\n', [], True),
-        ("@startuml\n{{ditaa\n}}\n@enduml\n", [], True),
+        "Alice -> Bob: hi",
+        "Alice->Bob : hi (again), no. 3",
+        "' a comment",
+        'participant "A b" as A #99FF99\nA --> B : ok\nactivate B\nB --> A\ndeactivate B',
+        "class Car {\n  +drive() : void\n  - wheels\n}\nCar <|-- Bus\nCar *-- Wheel",
+        "[*] --> Idle\nIdle -[#red]-> [*]\nstate Idle",
+        'package "some group" {\n  [First] - [Second]\n}\ndatabase Db <<MySQL>>',
+        "start\nif (ok?) then (yes)\nelse (no)\nendif\nstop",
+        "title A plan\nnote left of A : text\r",
     ],
 )
-def test_what_a_diagram_brings(text: str, paths: list[str], doubt: bool) -> None:
-    files = {"/p/src/b.puml": "@startuml\n!include ../.env\n@enduml\n", "/p/.env": "KEY=x\n"}
-    assert brought("plantuml", text, files) == (paths, doubt)
+def test_diagrams_that_only_draw(lines: str) -> None:
+    assert brought("plantuml", f"@startuml\n{lines}\n@enduml\n") == ([], False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@startuml\n!include /etc/passwd\n@enduml",
+        "@startuml\n  !includeurl //x/a\n@enduml",
+        " * @startuml\n * !include /etc/passwd\n * @enduml",
+        "@startuml\n@pause\n# @unpause\n# !include /etc/passwd\n@enduml",
+        "@startuml\n/' x '/!include /etc/passwd\n@enduml",
+        "@startuml\n@append !include /etc/passwd\n@enduml",
+        "@startuml\n'@a !include /etc/passwd\n@enduml",
+        '@startuml\nA -> B : %get\\\nenv("HOME")\n@enduml',
+        "@startuml\n\ufeff!include /etc/passwd\n@enduml",
+        "@startuml\n\0!include /etc/passwd\n@enduml",
+        "@startuml\n!define A ..\nA -> B\n@enduml",
+        "\\startuml /etc/cron.d/x\nA -> B\n@enduml",
+        "@STARTUML ../../x\nA -> B\n@enduml",
+        "@startumlx ../../x\nA -> B\n@enduml",
+        "@startuml ../../x\nA -> B\n@enduml",
+        "@startuml(id=x)\nA -> B\n@enduml",
+        "@startuml\nA -> B\n@enduml\n@startuml ../x\nA -> B\n@enduml",
+        "@startuml\nA -> B\n@startuml ../x\n@enduml",
+        "@startuml\n<style file=/etc/passwd>\n@enduml",
+        "@startuml\nA -> B : <img:/etc/x.png>\n@enduml",
+        "@startuml\nA -> B : [[{/etc/x} a]]\n@enduml",
+        "@startuml\nsprite s /etc/x.svg\n@enduml",
+        "@startuml\ncheckversion\n@enduml",
+        "@startuml\ncheckversion(proxy=evil.example,port=80)\n@enduml",
+        "@startuml\nskin /etc/passwd\n@enduml",
+        "@startuml\nskinparam backgroundImage /etc/x\n@enduml",
+        "@startuml\nstrict digraph g {\n}\n@enduml",
+        "@startuml\ntestdot\n@enduml",
+        "@startuml\npath\n@enduml",
+        "@startuml\n{{ditaa\n}}\n@enduml",
+        '@startdot\ndigraph { a [image="/etc/x"] }\n@enddot',
+        "@startuml\nA -> B\x0b!include /etc/x\n@enduml",
+        "@startuml\nA -> B\n",
+        "",
+    ],
+)
+def test_diagrams_that_may_do_more_than_draw(text: str) -> None:
+    assert brought("plantuml", text) == ([], True)
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
@@ -119,7 +151,7 @@ def test_every_file_that_gcc_reads_is_named(tmp_path: Path, pieces: list[str]) -
     [
         ("Title\n=====\n\nText with ``code``.\n", [], False),
         (".. include:: /etc/passwd\n", ["/etc/passwd"], False),
-        ("..  Include ::\n   ../.env\n", ["/p/.env"], False),
+        ("..  Include ::\n   ../.env\n", ["/p/src/../.env"], False),
         (".. |x| include:: /etc/passwd\n", ["/etc/passwd"], False),
         (".. include:: <isonum.txt>\n", [], False),
         (".. csv-table:: x\n   :file: /etc/passwd\n", ["/etc/passwd"], False),

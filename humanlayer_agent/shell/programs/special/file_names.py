@@ -3,6 +3,7 @@ text beside a PDF.
 """
 
 import posixpath
+import re
 
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter.run import Run
@@ -104,30 +105,31 @@ def pdftotext(run: Run, spec: Spec, fields: list[Field]) -> None:
             run.path("write", named(source, name), origin="pdftotext text")
 
 
-_PICTURES = ("svg", "eps", "pdf", "vdx", "xmi", "scxml", "html", "atxt", "utxt", "tex")
+_PICTURES = frozenset(str.split("png svg eps pdf vdx xmi scxml html atxt utxt tex"))
+_PLAIN_NAME = re.compile(r"[\w./-]+", re.ASCII)
 
 
 def plantuml(run: Run, spec: Spec, fields: list[Field]) -> None:
-    """PlantUML writes a picture beside each diagram, or to the directory that is named from there; of a file with
-    several diagrams numbered ones as well.
-    """
+    """PlantUML writes a picture beside each diagram, or to the directory that is named from there."""
     arguments = read_arguments(spec, fields)
     run = spec_reader.note_options(run, spec, arguments)
     spec_reader.note_operands(run, spec, arguments)
     given = arguments.flags()
-    folders = [
-        use.value.text if use.value is not None else None for use in arguments.options if use.option.name == "output"
-    ]
-    if not given.isdisjoint({"check", "version"}):
+    if "version" in given:
         return
     if not arguments.operands:
         run.doubt(run.command.text)  # it opens a window
-    ending = next((each for each in _PICTURES if each in given), "png")
+    values = [(use.option.name, use.value.text if use.value is not None else None) for use in arguments.options]
+    charsets = [(value or "").upper() for name, value in values if name == "charset"]
+    folders = [value or "*" for name, value in values if name == "output"]
+    if not {"UTF-8", "US-ASCII"}.issuperset(charsets) or len(folders) > 1:
+        run.doubt(run.command.text)
     for source in arguments.operands:
-        if source.text is None or None in folders[-1:]:
-            run.doubt(source.word.raw)
+        folder = folders[0] if folders else "."
+        if source.text is None or not _PLAIN_NAME.fullmatch(source.text) or not _PLAIN_NAME.fullmatch(folder):
+            run.doubt(source.word.raw)  # it has patterns of its own, and takes quotes away
             continue
         place, name = posixpath.split(posixpath.splitext(source.text)[0])
-        stem = posixpath.join(place, *(folder for folder in folders[-1:] if folder is not None), name)
-        for picture in (f"{stem}.{ending}", f"{stem}_001.{ending}"):
+        for ending in sorted(_PICTURES & given) or ["png"] if "check" not in given else []:
+            picture = posixpath.join(place, *folders, f"{name}.{ending}")
             run.path("write", named(source, picture), origin="plantuml picture")
