@@ -83,3 +83,26 @@ def test_what_can_be_read_is_known(command: str) -> None:
 )
 def test_what_can_not_is_asked_about(command: str) -> None:
     assert not is_known(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "base64 -d x > a.rst && rst2html a.rst",
+        "base64 -d x > new.rst && rst2html new.rst",
+        "base64 -d x > b.rst && rst2html a.rst",
+        "cp x a.rst && rst2html a.rst",
+        "base64 -d x > a.c && gcc -E a.c",
+        "base64 -d x > a.h && gcc -E a.c",
+        "base64 -d x > a.toml && ruff check --config a.toml",
+    ],
+)
+def test_what_the_same_command_wrote_and_nobody_can_read_is_unread(command: str) -> None:
+    files = {"a.rst": ".. include:: b.rst\n", "b.rst": "x\n", "a.c": '#include "a.h"\n', "a.h": "\n", "a.toml": ""}
+    reader = GivenReader({f"/p/{name}": text for name, text in files.items()})
+
+    def resolved(text: str) -> bool:
+        return analyse(text, cwd="/p", environ={"HOME": "/home/u"}, reader=reader).commands[-1].resolved
+
+    assert not resolved(command)
+    assert resolved(command.rpartition("&& ")[2].replace("new", "a"))
