@@ -37,6 +37,8 @@ _PART = "part"
 """Stands for the language of a file of which an action runs a part: a Makefile, package.json."""
 _NOW = "now"
 """The same of a file that was judged as it is on disk: a database."""
+_FIRST = "first"
+"""The same of a file that a program reads before it writes: a document, settings."""
 _COMPILERS = frozenset(str.split("gcc cc c++ g++ clang clang++ gfortran ld go cargo rustc javac tsc"))
 """Programs that make programs of sources."""
 _SOURCES_SHOWN = 3
@@ -146,6 +148,10 @@ class Scripts:
         """
         self._judged.append((path, _Run(command, effect, word, _NO_STATE, _NOW if now else _PART, None)))
 
+    def read_first(self, command: SimpleCommand, effect: Effect, path: str, word: Field) -> None:
+        """As `judged`, of a file that the command has read before it writes anything itself."""
+        self._judged.append((path, _Run(command, effect, word, _NO_STATE, _FIRST, None)))
+
     def spend(self, key: tuple[object, ...], *texts: str) -> bool | None:
         """Count one more file that is judged. False where there are too many, None where `key` was counted before."""
         if key in self._texts:
@@ -200,7 +206,7 @@ class Scripts:
         if not self._judged:
             return
         changes = [
-            (effect, command.program in _MAKES_NOTHING or effect.source == "redirect")
+            (command, effect, command.program in _MAKES_NOTHING or effect.source == "redirect")
             for command in self.walk.program.commands
             for effect in command.effects
             if effect.kind in _CHANGES and effect.role not in _READ_OR_BUILT and id(effect) not in self.written.effects
@@ -215,7 +221,11 @@ class Scripts:
             if (
                 later
                 or (brings and run.language == _NOW)
-                or any(_reaches(effect, path, exact) for effect, exact in changes)
+                or any(
+                    _reaches(effect, path, exact)
+                    for command, effect, exact in changes
+                    if run.language != _FIRST or command is not run.command or effect.source == "redirect"
+                )
             ):
                 run.effect.unread, run.effect.resolved = True, False
                 run.command.doubt(run.word.word.raw)
@@ -336,7 +346,7 @@ class Scripts:
     def _judge_written(self) -> None:
         """Code that is written but not run yet is judged as if it ran."""
         self._judge_pieces()
-        run = {path for path, each in self._judged if each.language not in (_PART, _NOW)}
+        run = {path for path, each in self._judged if each.language not in (_PART, _NOW, _FIRST)}
         for path, texts in list(self.written.texts.items()):
             before = None
             if path not in run and any(text.appended for text in texts) and by_name(path) is not None:
