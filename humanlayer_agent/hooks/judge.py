@@ -730,7 +730,7 @@ def _project(tool: Tool, environ: Mapping[str, str]) -> Path:
 
 
 def _arguments(question: Question) -> str:
-    """Return what a call is given, without what a command is described by: that may be other words each time."""
+    """Return what a call is given. The description of a command is left out: in other words it is the same action."""
     words = {"description", "timeout"} if question.runs else set()
     try:
         return tool_arguments({name: value for name, value in question.inputs.items() if name not in words})

@@ -249,22 +249,14 @@ class Director:
         """
         links = Links(self.in_force().view if view is None else view, folds=self.folds)
         confinable = self.container is not None or (self.confined and links.view != HOST)
-        return Situation(
-            agent=action.agent,
-            tool=action.tool,
-            arguments=action.arguments,
-            places=self._places(action),
+        placed = replace(action, cwd=action.cwd or self.project, project=self.project)
+        return replace(
+            Situation.of(placed, confinable=confinable),
             links=links,
-            confinable=confinable,
             container=self.container,
             catalog=self.catalogs.catalog,
             search_path=dict(action.env).get("PATH", "") if action.env else self._search_path,
         )
-
-    def _places(self, action: Action) -> tuple[str, ...]:
-        """Return from where the paths that a tool is given may go: where it runs, only the tool knows."""
-        here = action.cwd or self.project
-        return (here,) if action.type != FUNCTION or here == self.project else (here, self.project)
 
     def program(self, action: Action, reader: Reader | None = None, view: View | None = None) -> Program:
         """Return what `action` would run, as far as it can be seen.

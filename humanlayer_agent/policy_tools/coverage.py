@@ -168,7 +168,7 @@ def count(director: Director, actions: Iterable[tuple[Action, Reader | None]]) -
     for action, reader in actions:
         program = director.program(action, reader)
         for confinable in ways:
-            decision = director.judge(program, _situation(action, confinable), action.content)
+            decision = director.judge(program, Situation.of(action, confinable=confinable), action.content)
             hits = [
                 (hit.rule.rule, hit.verdict)
                 for hit in _hits(rules, program, action, confinable)
@@ -184,18 +184,8 @@ def key(rule: Rule) -> str:
     return f"{rule.origin} {rule.id}"
 
 
-def _situation(action: Action, confinable: bool) -> Situation:
-    return Situation(
-        agent=action.agent,
-        tool=action.tool,
-        arguments=action.arguments,
-        places=(action.cwd,),
-        confinable=confinable,
-    )
-
-
 def _hits(rules: Rules, program: Program, action: Action, confinable: bool = False) -> list[Hit]:
-    situation, text = _situation(action, confinable), action.content
+    situation, text = Situation.of(action, confinable=confinable), action.content
     situation.parse = program.status
     judged = rules.judge(program, situation)
     hits = [hit for each in judged for hit in each.hits()]

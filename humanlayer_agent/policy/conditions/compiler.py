@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from humanlayer_agent.action import FUNCTION, Action
 from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions import containment, dataflow, linear_regex, tool_calls
@@ -71,6 +72,20 @@ class Situation:
     """What it is given (`action.tool_arguments`)."""
     places: tuple[str, ...] = ()
     """From where its paths may go."""
+
+    @classmethod
+    def of(cls, action: Action, *, confinable: bool = False) -> "Situation":
+        """Return the circumstances that an action brings itself. Where a tool runs only the tool knows, so that paths
+        may go from the project as well.
+        """
+        places = (action.cwd, action.project) if action.type == FUNCTION else (action.cwd,)
+        return cls(
+            agent=action.agent,
+            tool=action.tool,
+            arguments=action.arguments,
+            places=tuple(dict.fromkeys(filter(None, places))),
+            confinable=confinable,
+        )
 
 
 Clause = Callable[[SimpleCommand, Effect | None, Situation], int]

@@ -205,10 +205,11 @@ class Rules:
         own = self._hits(self.concerning(command.program, None), command, None, situation, excused)
         if not own and not command.effects:
             own = self._allowing(held, command, situation) or [Hit(self.unmatched, None, command, None, certain=True)]
-        # A rule without an effect clause allows the command itself, so of its effects only that it runs.
+        # A rule without an effect clause allows the command itself, so of its effects only that it runs; one that names
+        # a tool allows its call, since what runs by it is known by other effects, or not at all.
         allowing = [hit.rule.rule for hit in own if hit.rule is not None and hit.verdict is Verdict.ALLOW]
-        calls = any(tool_calls.is_needed(rule.when) for rule in allowing)
-        runs = not all(tool_calls.is_needed(rule.when) for rule in allowing)
+        by_tool = [tool_calls.is_needed(rule.when) for rule in allowing]
+        calls, runs = any(by_tool), not all(by_tool)
         unread = private_programs.own(command) if any(private_programs.vouches(rule) for rule in allowing) else None
         effects = []
         for effect in command.effects:

@@ -180,10 +180,7 @@ def judge(director: Director, example: Example, program: Program | None = None) 
     exception excuses its `match` from the rule, as a whole, and its `not_match` not.
     """
     action = written(example.command, cwd=PROJECT)
-    program = program or director.program(action)
-    situation = Situation(
-        tool=action.tool, arguments=action.arguments, places=(PROJECT,), confinable=example.confinable
-    )
+    program, situation = program or director.program(action), Situation.of(action, confinable=example.confinable)
     decision, judged = director.judge_with_hits(program, situation, example.command)
     rules = director.in_force().rules
     hits = [hit for each in judged for hit in each.hits()]

@@ -4,11 +4,11 @@ Commands that no allow should let through unnoticed, from `dangers.yaml`, and th
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
-from humanlayer_agent.action import FUNCTION, Action
+from humanlayer_agent.action import written
 from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
@@ -67,13 +67,12 @@ def judged(director: Director, command: str, agent: str = "", type: str = "bash"
     Args:
         confinable: as where the kernel can hold it to a confinement.
     """
+    action = replace(written(command, cwd=PROJECT), agent=agent)
     if type == "bash":
         program = _read(command, director.environ["HOME"])
     else:
-        program = director.program(Action(command, cwd=PROJECT, type=type))
-    tool, _, given = command.partition("(") if type == FUNCTION else ("", "", "")
-    arguments = given.removesuffix(")")
-    situation = Situation(agent=agent, tool=tool, arguments=arguments, places=(PROJECT,), confinable=confinable)
+        program = director.program(replace(action, type=type))
+    situation = Situation.of(action, confinable=confinable)
     decision, judged = director.judge_with_hits(program, situation, command)
     hits = [hit for each in judged for hit in each.hits()]
     if not judged and program.status != "ok":

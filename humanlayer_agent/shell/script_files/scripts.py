@@ -212,6 +212,12 @@ class Scripts:
             if effect.kind in _CHANGES and effect.role not in _READ_OR_BUILT and id(effect) not in self.written.effects
             if command.program not in _OWN_CODE or effect.source == "redirect"
         ]
+        named = {  # whoever writes it, a build or the project's own code too
+            (_exact(effect), id(command))
+            for command in self.walk.program.commands
+            for effect in command.effects
+            if effect.kind in _CHANGES and id(effect) not in self.written.effects
+        }
         brings = any(
             command.program == "git" and (command.subcommand or "").partition(" ")[0] in GIT_CHANGES
             for command in self.walk.program.commands
@@ -221,10 +227,11 @@ class Scripts:
             if (
                 later
                 or (brings and run.language == _NOW)
+                or (run.language == _FIRST and any(target == path and by != id(run.command) for target, by in named))
                 or any(
                     _reaches(effect, path, exact)
                     for command, effect, exact in changes
-                    if run.language != _FIRST or command is not run.command or effect.source == "redirect"
+                    if run.language != _FIRST or command is not run.command or _may_run_again(command)
                 )
             ):
                 run.effect.unread, run.effect.resolved = True, False
@@ -415,6 +422,10 @@ class Scripts:
             perform(Run(self.walk, command, state, context), behaviour, language)
         if command.effects or not command.resolved or len(self._later) > waiting:  # what it loads adds to it later
             self.walk.program.commands.append(command)
+
+
+def _may_run_again(command: SimpleCommand) -> bool:
+    return "xargs" in command.via or not {"loop", "function"}.isdisjoint(command.inside)
 
 
 def _exact(effect: Effect) -> str | None:
