@@ -424,10 +424,10 @@ def _given_settings(run: Run, effect: Effect, word: Field, language: str = "sett
     if language in _OF_FOLDERS and found == NOT_THERE:
         found = Found(None)
     if path is not None:
-        run.walk.scripts.read_first(run.command, effect, path, word)
+        run.walk.scripts.looked_into(run.command, effect, path, word, included=False)
 
     def included(path: str) -> Found:
-        run.walk.scripts.read_first(run.command, effect, path, word)
+        run.walk.scripts.looked_into(run.command, effect, path, word, included=True)
         return run.walk.scripts.look(path)
 
     for text in found.texts or () if not found.project else ():

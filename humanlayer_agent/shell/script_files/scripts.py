@@ -39,6 +39,8 @@ _NOW = "now"
 """The same of a file that was judged as it is on disk: a database."""
 _FIRST = "first"
 """The same of a file that a program reads before it writes: a document, settings."""
+_INCLUDED = "included"
+"""The same of a file that such a one includes."""
 _COMPILERS = frozenset(str.split("gcc cc c++ g++ clang clang++ gfortran ld go cargo rustc javac tsc"))
 """Programs that make programs of sources."""
 _SOURCES_SHOWN = 3
@@ -148,9 +150,12 @@ class Scripts:
         """
         self._judged.append((path, _Run(command, effect, word, _NO_STATE, _NOW if now else _PART, None)))
 
-    def read_first(self, command: SimpleCommand, effect: Effect, path: str, word: Field) -> None:
-        """As `judged`, of a file that the command has read before it writes anything itself."""
-        self._judged.append((path, _Run(command, effect, word, _NO_STATE, _FIRST, None)))
+    def looked_into(self, command: SimpleCommand, effect: Effect, path: str, word: Field, *, included: bool) -> None:
+        """As `judged`, of a document or settings that a command reads before it writes anything itself, or of a file that
+        is `included` there: that one is read again by whatever is given the same document.
+        """
+        kind = _INCLUDED if included else _FIRST
+        self._judged.append((path, _Run(command, effect, word, _NO_STATE, kind, None)))
 
     def spend(self, key: tuple[object, ...], *texts: str) -> bool | None:
         """Count one more file that is judged. False where there are too many, None where `key` was counted before."""
@@ -228,6 +233,7 @@ class Scripts:
                 later
                 or (brings and run.language == _NOW)
                 or (run.language == _FIRST and any(target == path and by != id(run.command) for target, by in named))
+                or (run.language == _INCLUDED and any(target == path for target, _ in named))
                 or any(
                     _reaches(effect, path, exact)
                     for command, effect, exact in changes
@@ -353,7 +359,7 @@ class Scripts:
     def _judge_written(self) -> None:
         """Code that is written but not run yet is judged as if it ran."""
         self._judge_pieces()
-        run = {path for path, each in self._judged if each.language not in (_PART, _NOW, _FIRST)}
+        run = {path for path, each in self._judged if each.language not in (_PART, _NOW, _FIRST, _INCLUDED)}
         for path, texts in list(self.written.texts.items()):
             before = None
             if path not in run and any(text.appended for text in texts) and by_name(path) is not None:
