@@ -151,8 +151,8 @@ class Scripts:
         self._judged.append((path, _Run(command, effect, word, _NO_STATE, _NOW if now else _PART, None)))
 
     def looked_into(self, command: SimpleCommand, effect: Effect, path: str, word: Field, *, included: bool) -> None:
-        """As `judged`, of a document or settings that a command reads before it writes anything itself, or of a file that
-        is `included` there: that one is read again by whatever is given the same document.
+        """As `judged`, of a document or settings that a command reads before it writes anything itself, or of a file
+        that is `included` there, which others read again that are given the same document.
         """
         kind = _INCLUDED if included else _FIRST
         self._judged.append((path, _Run(command, effect, word, _NO_STATE, kind, None)))
