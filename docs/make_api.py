@@ -20,6 +20,8 @@ MODULES = (
     f"{PACKAGE}.agents.mini_v1",
     f"{PACKAGE}.agents.harbor",
     f"{PACKAGE}.agents.supervision",
+    f"{PACKAGE}.adapters",
+    f"{PACKAGE}.adapters.langchain",
     f"{PACKAGE}.approvals.model",
     f"{PACKAGE}.policy.decision",
     f"{PACKAGE}.errors",
