@@ -22,6 +22,7 @@ MODULES = (
     f"{PACKAGE}.agents.supervision",
     f"{PACKAGE}.adapters",
     f"{PACKAGE}.adapters.langchain",
+    f"{PACKAGE}.adapters.openai_agents",
     f"{PACKAGE}.approvals.model",
     f"{PACKAGE}.policy.decision",
     f"{PACKAGE}.errors",

@@ -13,6 +13,7 @@ from humanlayer_agent.adapters import AppUser
 from humanlayer_agent.approvals.conversation import describe
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Approver, Denial, Outcome, Permit
+from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.policy.decision import Verdict
 
 T = TypeVar("T")
@@ -137,6 +138,17 @@ def collect(gate: Gate, request: str) -> Permit | Denial | Waiting:
         return asking._conclude(asked, reached)
 
     return _decided(collected)
+
+
+def asks(gate: Gate, tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Tell whether a human is asked about a call. Nothing is recorded: it is judged when it is about to run."""
+    return gate.director.evaluate(called(tool, arguments, gate)).verdict is Verdict.ASK
+
+
+def is_waiting(gate: Gate, request: str) -> bool:
+    """Tell whether a request still waits for a human."""
+    found = gate.store.get(request)
+    return found is not None and found.state == "pending" and found.expires > now_ms()
 
 
 def answer(gate: Gate, request: str, kind: AnswerKind, user: AppUser, words: str = "") -> None:

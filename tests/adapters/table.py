@@ -45,7 +45,19 @@ class Adapter:
     without: dict[str, str] = field(default_factory=dict)
 
 
-ADAPTERS = (Adapter("LangChain, LangGraph", "langchain", "langchain", ("run", "run_async")),)
+NOTHING_BETWEEN = "There is no place where anything could come between: the call is judged directly before the tool."
+ONCE = "It tries no tool a second time by itself."
+
+ADAPTERS = (
+    Adapter("LangChain, LangGraph", "langchain", "langchain", ("run", "run_async")),
+    Adapter(
+        "OpenAI Agents SDK",
+        "openai_agents",
+        "openai-agents",
+        ("run", "run_streamed", "run_handed_over", "run_in_a_tool", "run_mcp", "run_later_tool"),
+        {"changed": NOTHING_BETWEEN, "bypassed": NOTHING_BETWEEN, "retried": ONCE},
+    ),
+)
 
 
 def cases() -> list[tuple[Adapter, str]]:
