@@ -36,6 +36,7 @@ from humanlayer_agent.approvals.questions import (
 from humanlayer_agent.approvals.stop import Halt, Halted
 from humanlayer_agent.approvals.store_interface import NEVER_RUNS, Store, now_ms
 from humanlayer_agent.approvals.validity import Leads, changed, ended, leads, may_change
+from humanlayer_agent.approvals.wait import Waits, on_thread
 from humanlayer_agent.audit import events
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Unenforceable
 from humanlayer_agent.errors import (
@@ -191,6 +192,7 @@ class Gate:
             valid_for_ms=valid_for_ms or VALID_FOR_MS,
         )
         self._monotonic = monotonic
+        self._sleep = sleep
         self._asking = Asking(
             store,
             asker,
@@ -200,7 +202,6 @@ class Gate:
             requester=self.requester,
             clock=clock,
             monotonic=monotonic,
-            sleep=sleep,
             timeout_ms=timeout_ms,
             valid_for_ms=valid_for_ms,
             use_by_ms=use_by_ms,
@@ -234,6 +235,10 @@ class Gate:
             BaseException: only what is no `Exception` (`SystemExit`); a pending request is withdrawn then. Ctrl-C while
                 the human is asked is not raised: it stops the run.
         """
+        return on_thread(self.waits(action), self._sleep)
+
+    def waits(self, action: Action) -> Waits[Permit | Denial]:
+        """Return the steps of `check`, for whoever waits otherwise than on a thread (`wait`)."""
         return self._checked(action, self._allowed)
 
     def admit(self, action: Action, *, outcome: Callable[[PolicyDecision], Outcome] | None = None) -> Permit | Denial:
@@ -253,7 +258,7 @@ class Gate:
         def admitted(action: Action, decision: PolicyDecision, digest: str, files: JudgedFiles) -> Permit | Denial:
             return self._admitted(action, decision, digest, files, outcome(decision) if outcome else None)
 
-        return self._checked(action, admitted)
+        return on_thread(self._checked(action, admitted), self._sleep)
 
     def start(self, permit: Permit, action: Action) -> Denial | None:
         """Consume `permit` for exactly `action`, before it runs.
@@ -333,7 +338,7 @@ class Gate:
         try:
             action = self._own(Action("", cwd=here, project=here))
             self._begin(action)
-            denial = self._put_question(put, action)
+            denial = on_thread(self._put_question(put, action), self._sleep)
         except Exception as error:
             denial = self._failed(error)
         return answer_of(put, denial)
@@ -396,7 +401,8 @@ class Gate:
             return Denial(decision.reason, by="policy", decision=decision)
         if self._reach is not None:
             self._reach.start()
-        answered = self._asking.ask(action, decision, digest, instance=self.instance)
+        asked = self._asking.ask(action, decision, digest, instance=self.instance)
+        answered = on_thread(asked, self._sleep)
         if isinstance(answered, Permit):  # there is none for a plan
             return Denial(NEVER_RUNS, by="store", decision=decision)
         # Approved, it is no permit but a grant. What that gives is counted from its votes at each use.
@@ -512,19 +518,19 @@ class Gate:
 
     # Checking
 
-    def _checked(self, action: Action, allowed: Allowed) -> Permit | Denial:
+    def _checked(self, action: Action, allowed: Allowed) -> Waits[Permit | Denial]:
         try:
-            answer = self._check(self._own(action), allowed)
+            answer = yield from self._check(self._own(action), allowed)
         except Exception as error:
             answer = self._failed(error)
         return self._counted(answer) if isinstance(answer, Denial) else answer
 
-    def _check(self, action: Action, allowed: Allowed) -> Permit | Denial:
+    def _check(self, action: Action, allowed: Allowed) -> Waits[Permit | Denial]:
         if action.type in INERT:
             return Denial(NEVER_RUNS, by="policy")
         self._begin(action)
         if (question := question_of(action)) is not None:
-            return replace(self._put_question(question, action), question=True)
+            return replace((yield from self._put_question(question, action)), question=True)
         directory = WorkingDirectory.at(action.cwd)
         judged = self._judge(action)
         if isinstance(judged, Denial):
@@ -553,7 +559,7 @@ class Gate:
                 return self._issued(granted, files)
             if self._reach is not None:
                 self._reach.start()
-            answered = self._asking.ask(action, decision, digest, instance=self.instance)
+            answered = yield from self._asking.ask(action, decision, digest, instance=self.instance)
             if not isinstance(answered, Permit):
                 return answered
             if answered.edited_by:
@@ -564,14 +570,14 @@ class Gate:
         self.store.record_decision(action, decision, digest, authority=self.authority)
         return Denial(decision.reason, by="policy", decision=decision)
 
-    def _put_question(self, question: Question, action: Action) -> Denial:
+    def _put_question(self, question: Question, action: Action) -> Waits[Denial]:
         if self._asking.stopped:
             return self._asking.stopped
         if self._reach is not None:
             self._reach.start()
         asked, decision = action_of(question, action), decision_on(question, self.authority.routes)
         digest = asked.digest(decision.policy_digest)
-        answered = self._asking.ask(asked, decision, digest, instance=self.instance)
+        answered = yield from self._asking.ask(asked, decision, digest, instance=self.instance)
         if isinstance(answered, Permit):  # the store gives none of a question
             return Denial("a question was answered as if it were a command", by="store")
         if answered.answer == "respond":
