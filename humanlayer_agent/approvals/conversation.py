@@ -12,11 +12,21 @@ from typing import overload
 from humanlayer_agent.action import PLAN, QUESTION, Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
 from humanlayer_agent.approvals.delivery_failures import asked_elsewhere, due_by_now, elsewhere, not_at, unreached
-from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Asker, Denial, Permit, Vote
+from humanlayer_agent.approvals.model import (
+    Answer,
+    AnswerKind,
+    ApprovalRequest,
+    Asker,
+    Denial,
+    Permit,
+    Refused,
+    Vote,
+    VoteResult,
+)
 from humanlayer_agent.approvals.stop import STOPPED, Halt, Halted, described
 from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.approvals.votes import said
-from humanlayer_agent.approvals.wait import Left, Pause, Talk, Turn, Waits
+from humanlayer_agent.approvals.wait import Left, Pause, Talk, Turn, Waits, as_it_is
 from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.errors import ChannelError, ConfigError, RunTerminated, StoreError
 from humanlayer_agent.keys.signing import Signer, process_signer
@@ -126,6 +136,55 @@ class Asking:
         """
         return (yield from self._put(action, decision, digest, self._key(digest, instance)))
 
+    def put(
+        self, action: Action, decision: PolicyDecision, digest: str, *, instance: str, name: str, led: str
+    ) -> ApprovalRequest | Denial:
+        """Make a request of it that nobody here waits for, or come back to the one that is called so (`collect`).
+
+        Args:
+            name: of the request; "" for a new one.
+            led: see `ApprovalRequest`.
+        """
+        if name and self._store.get(name) is not None:
+            return self.collect(action, decision, digest, name=name, led=led)
+        key = ["called", name] if name else self._key(digest, instance)
+        return self._asked(action, decision, digest, key, name=name, led=led)
+
+    def collect(
+        self, action: Action, decision: PolicyDecision, digest: str, *, name: str, led: str
+    ) -> ApprovalRequest | Denial:
+        """Come back to a request that this run, or an earlier one of the same agent, has made.
+
+        Returns:
+            The request; what has become of it is said by `become`.
+        """
+        try:
+            rule = self.authority.answerable(decision, self._requester)
+        except ConfigError as error:
+            return Denial(f"a human must approve this, and nobody may: {error}", by="nobody", decision=decision)
+        draft = replace(self._draft(action, decision, digest, [name], rule, ""), id=name, led=led)
+        found = self._store.collect(draft, self.authority)
+        if isinstance(found, Refused):
+            return Denial(found.reason, by="store", decision=decision, request_id=name)
+        return found
+
+    def become(self, request: ApprovalRequest) -> Permit | Denial | None:
+        """Return what has become of a request; None where humans have still to say something."""
+        reached = self._store.get(request.id)
+        if reached is not None and reached.state == "pending":
+            return self.stopped
+        if reached is not None and reached.state == "superseded" and (vote := self._said(request, "edit")):
+            # Nobody waits here in whose place the changed command could be judged.
+            said = self._said_no(
+                request, f"changed by {vote.approver.principal}, and to be proposed as it is now", vote
+            )
+            return replace(said, edited=vote.edited)
+        return as_it_is(self._conclude(request, reached))
+
+    def say(self, request_id: str, answer: Answer) -> VoteResult:
+        """Record an answer that the program which asks brings itself."""
+        return self._store.decide(request_id, answer, self.authority, self._signer)
+
     def _key(self, digest: str, instance: str) -> list[object]:
         """What is the same where the same agent, started again, asks the same."""
         with self._lock:
@@ -171,7 +230,15 @@ class Asking:
         return request if isinstance(request, Denial) else (yield from self._wait(request, holding=holding))
 
     def _asked(
-        self, action: Action, decision: PolicyDecision, digest: str, key: Sequence[object], parent: str = ""
+        self,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        key: Sequence[object],
+        parent: str = "",
+        *,
+        name: str = "",
+        led: str = "",
     ) -> ApprovalRequest | Denial:
         """Make a request, where somebody can answer it."""
         try:
@@ -181,8 +248,8 @@ class Asking:
                 action, decision, digest, authority=self._given_authority, denied=str(error), edit_of=parent or None
             )
             return Denial(f"a human must approve this, and nobody may: {error}", by="nobody", decision=decision)
-        draft = self._draft(action, decision, digest, key, rule, parent)
-        return self._store.create_request(draft, self.authority)
+        draft = replace(self._draft(action, decision, digest, key, rule, parent), led=led)
+        return self._store.create_request(replace(draft, id=name or draft.id), self.authority)
 
     def _draft(
         self,

@@ -8,8 +8,8 @@ this process: that takes one, however many wait behind it.
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -20,7 +20,7 @@ _LOOK = 0.02
 """Seconds between two looks at whether the turn has come."""
 
 _SLOWER = 0.002
-"""Seconds that each waiting question of an event loop adds to the pause of all: looking at the store costs something."""
+"""Seconds that each waiting question adds to the pauses of all on an event loop: each look at the store costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +168,20 @@ async def _to_its_end(function: Callable[[], Any], give_up: Callable[[], object]
         for each in (running, giving_up):
             each.exception()  # it has been heard of
         raise
+
+
+@asynccontextmanager
+async def off_loop(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
+    """Enter and leave a context on a thread, because it reads and writes the store; its body stays on the loop."""
+    entered: list[T] = []
+    try:
+        await _to_its_end(lambda: entered.append(manager.__enter__()))
+        yield entered[0]
+    except BaseException as error:
+        if not entered or not await _to_its_end(partial(manager.__exit__, type(error), error, error.__traceback__)):
+            raise
+    else:
+        await _to_its_end(partial(manager.__exit__, None, None, None))
 
 
 class _Crowd:
