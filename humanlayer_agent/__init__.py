@@ -9,13 +9,19 @@ __version__ = "0.1.0"
 _WHERE = {
     "Action": "humanlayer_agent.action",
     "ActionDenied": "humanlayer_agent.errors",
+    "AsyncGate": "humanlayer_agent.agents.async_gate",
+    "Denial": "humanlayer_agent.approvals.model",
     "Director": "humanlayer_agent.policy.director",
     "Gate": "humanlayer_agent.agents.python_gate",
     "HumanLayerAgent": "humanlayer_agent.agents.mini",
+    "Outcome": "humanlayer_agent.approvals.model",
+    "Permit": "humanlayer_agent.approvals.model",
     "PolicyDecision": "humanlayer_agent.policy.decision",
     "SupervisedAgent": "humanlayer_agent.agents.mini",
     "SupervisedLocalEnvironment": "humanlayer_agent.agents.mini",
     "Verdict": "humanlayer_agent.policy.decision",
+    "Waiting": "humanlayer_agent.approvals.model",
+    "denial_text": "humanlayer_agent.approvals.denial_texts",
     "require_approval": "humanlayer_agent.agents.require_approval",
 }
 

@@ -128,6 +128,41 @@ class Action:
         return _env_digest(frozenset(self.env.items()))
 
 
+def called(name: str, given: Mapping[str, Any], *, cwd: str = "", project: str = "") -> Action:
+    """Return the call of a tool as an action: what a human sees of it, and approves, is its name and all it is given.
+
+    Args:
+        name: letters, digits and the signs `_ . : / -`, as programs know it.
+        given: what the tool is given, as JSON can say it.
+        cwd, project: see `Action`.
+
+    Raises:
+        ValueError: that is no name, or what it is given can't be shown to a human.
+
+    Example:
+        >>> called("mcp__forge__close", {"issue": 12}).content
+        'mcp__forge__close({"issue": 12})'
+    """
+    if not _TOOL.fullmatch(name):
+        raise ValueError(f"a tool can't be called {name[:100]!r}")
+    try:
+        shown = json.dumps(given, ensure_ascii=False, allow_nan=False)
+        arguments = tool_arguments(given)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"what {name} is given can't be said as JSON: {error}") from None
+    if len(shown) > MOST_SHOWN:
+        raise ValueError(
+            f"what {name} is given is too long to be shown ({len(shown)} characters, at most {MOST_SHOWN})"
+        )
+    content = f"{name}({shown})"
+    return Action(content, FUNCTION, cwd, project, interpreter=("tool", "call"), tool=name, arguments=arguments)
+
+
+MOST_SHOWN = 65_536
+"""Most characters of what a tool is given that are put before a human."""
+_TOOL = re.compile(r"[\w.:/-]{1,200}", re.ASCII)
+
+
 def written(text: str, *, cwd: str = "") -> Action:
     """Return the action that a test of a policy, or a human who tries one, has written down: the call of a tool, which
     no shell would take for a command, else a command.

@@ -2,17 +2,18 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Self
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import Action, called
 from humanlayer_agent.agents.dotenv import refuse_env_file
 from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, keeper_of, run_permitted, wanted
 from humanlayer_agent.approvals import gate
-from humanlayer_agent.approvals.model import Permit
-from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.approvals.model import Denial, Permit
+from humanlayer_agent.errors import ActionDenied, ConfigError
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes.execution import CommandResult, command_environment, warn_unless_protected
 
@@ -83,6 +84,50 @@ class Gate(gate.Gate):
         made = build_gate(agent=agent, project=project, kind=cls, keeper=keeper_of(enclosures), **settings)
         made.enclosures, made.holds_all = enclosures, confine is True
         return made
+
+    def call(self, tool: str, arguments: Mapping[str, Any], *, cwd: str | Path | None = None) -> Action:
+        """Return the call of a tool as an action of this Gate's project.
+
+        Args:
+            tool: its name, as policies and humans know it ("mcp__forge__close").
+            arguments: what it is given, as JSON can say it: all of it is shown, and part of what is approved.
+            cwd: the directory that relative paths are meant from; that of this process where it is None.
+
+        Raises:
+            ValueError: that is no name, or what it is given can't be shown to a human.
+        """
+        here = os.path.abspath(cwd or os.getcwd())
+        return called(tool, arguments, cwd=here, project=str(getattr(self.director, "project", "") or here))
+
+    def decide(self, tool: str, arguments: Mapping[str, Any]) -> Permit | Denial:
+        """Judge the call of a tool, and wait for a human where the policy asks for one.
+
+        Returns:
+            A `Permit`, for `using`, or a `Denial`, for `denial_text`. What can't be shown to a human is denied.
+        """
+        try:
+            action = self.call(tool, arguments)
+        except ValueError as error:
+            return Denial(str(error), by="policy")
+        return self.check(action)
+
+    @contextmanager
+    def tool_call(self, tool: str, arguments: Mapping[str, Any]) -> Iterator[Permit]:
+        """Judge the call of a tool, ask, and record what becomes of it: the body is the call.
+
+        Raises:
+            ActionDenied: it may not be made; the body is not entered.
+
+        Example::
+
+            with gate.tool_call("pay", {"account": "DE02", "amount": 300}):
+                pay("DE02", 300)
+        """
+        permit = self.decide(tool, arguments)
+        if isinstance(permit, Denial):
+            raise ActionDenied(permit)
+        with self.using(permit, permit.action):
+            yield permit
 
     def run(
         self,

@@ -9,14 +9,15 @@ import functools
 import inspect
 import os
 import threading
-import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from humanlayer_agent.action import FUNCTION, Action, tool_arguments
 from humanlayer_agent.approvals.conversation import describe
 from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.model import Denial, Outcome, Permit
+from humanlayer_agent.approvals.model import Denial, Permit
+from humanlayer_agent.approvals.wait import off_loop, on_loop
 from humanlayer_agent.errors import ActionDenied
 
 P = ParamSpec("P")
@@ -66,8 +67,9 @@ def _decorated(function: Callable[P, R], given: Gate | None) -> Callable[P, R]:
 
         @functools.wraps(function)
         async def waits(*args: P.args, **kwargs: P.kwargs) -> Any:
-            permit = await asyncio.to_thread(guard.approved, args, kwargs)
-            with guard.running(permit, args, kwargs):
+            action = guard.action(args, kwargs)
+            permit = guard.usable(action, await on_loop((await asyncio.to_thread(guard.gate)).waits(action)))
+            async with off_loop(guard.running(permit, args, kwargs)):
                 return await function(*args, **kwargs)
 
         return cast("Callable[P, R]", waits)
@@ -97,7 +99,14 @@ class _Guard:
             ActionDenied: there is none.
         """
         action = self.action(args, kwargs)
-        checked = self.gate().check(action)
+        return self.usable(action, self.gate().check(action))
+
+    def usable(self, action: Action, checked: Permit | Denial) -> Permit:
+        """Return the permit for a call, where it is one.
+
+        Raises:
+            ActionDenied: it is not.
+        """
         if isinstance(checked, Denial):
             raise ActionDenied(checked)
         if checked.action.content != action.content:
@@ -109,8 +118,8 @@ class _Guard:
             )
         return checked
 
-    def running(self, permit: Permit, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "_Running":
-        return _Running(self, permit, self.action(args, kwargs))
+    def running(self, permit: Permit, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AbstractContextManager[None]:
+        return self.gate().using(permit, self.action(args, kwargs))
 
     def action(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Action:
         """Return this call as an action."""
@@ -139,23 +148,6 @@ class _Guard:
 
                 self._gate = build_gate(agent="function")
             return self._gate
-
-
-class _Running:
-    """Consumes the permit at the start of a call, and records how it ended."""
-
-    def __init__(self, guard: _Guard, permit: Permit, action: Action) -> None:
-        self._gate, self._permit, self._action = guard.gate(), permit, action
-        self._began = 0.0
-
-    def __enter__(self) -> None:
-        if denial := self._gate.start(self._permit, self._action):
-            raise ActionDenied(denial)
-        self._began = time.monotonic()
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        took = int((time.monotonic() - self._began) * 1000)
-        self._gate.finish(self._permit, Outcome(0 if error is None else None, describe(error) if error else "", took))
 
 
 # ---- rendering --------------------------------------------------------------------------------------

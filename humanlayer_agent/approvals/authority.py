@@ -38,7 +38,7 @@ GROUP_KINDS: Mapping[str, str] = MappingProxyType({"slack-usergroup": "slack"})
 _GROUP_SEVERITIES = frozenset({"low", "medium"})
 """Where being in a group suffices: ordinary members of a workspace can often change who is in it."""
 
-_BEST: Mapping[str, str] = MappingProxyType({"os": "terminal", "slack": "chat", "email": "login"})
+_BEST: Mapping[str, str] = MappingProxyType({"os": "terminal", "slack": "chat", "email": "login", "app": "login"})
 """The greatest assurance that an identity of a kind can ever be known with."""
 
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -54,7 +54,8 @@ _MANY = 1_000
 class Person:
     """Somebody who may be asked, by stable identities.
 
-    An identity is `os:UID`, `os:UID:NAME` or `os:NAME` (a user of this machine), `slack:TEAM/USER`, or `email:ADDRESS`.
+    An identity is `os:UID`, `os:UID:NAME` or `os:NAME` (a user of this machine), `slack:TEAM/USER`, `email:ADDRESS`, or
+    `app:NAME` (a user of a program that embeds a Gate, as that knows them).
 
     A group that somebody else keeps stands among the people too: its id begins with `GROUP`, its one identity is
     `slack-usergroup:TEAM/GROUP`, and an answer counts for it where the channel has just verified that whoever gave it

@@ -12,10 +12,21 @@ from typing import overload
 from humanlayer_agent.action import PLAN, QUESTION, Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
 from humanlayer_agent.approvals.delivery_failures import asked_elsewhere, due_by_now, elsewhere, not_at, unreached
-from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Asker, Denial, Permit, Vote
+from humanlayer_agent.approvals.model import (
+    Answer,
+    AnswerKind,
+    ApprovalRequest,
+    Asker,
+    Denial,
+    Permit,
+    Refused,
+    Vote,
+    VoteResult,
+)
 from humanlayer_agent.approvals.stop import STOPPED, Halt, Halted, described
 from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.approvals.votes import said
+from humanlayer_agent.approvals.wait import Left, Pause, Talk, Turn, Waits, as_it_is
 from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.errors import ChannelError, ConfigError, RunTerminated, StoreError
 from humanlayer_agent.keys.signing import Signer, process_signer
@@ -48,7 +59,7 @@ class Asking:
         judge: what the policy says of an action; a denial where it could not say anything.
         authority: who may decide. signer: signs what is answered here; this process's own key where it is None.
         requester: the principal who started the run.
-        clock: the time in ms since the epoch. monotonic: seconds that no change of the clock touches. sleep: waits.
+        clock: the time in ms since the epoch. monotonic: seconds that no change of the clock touches.
         timeout_ms, valid_for_ms, use_by_ms: see `Gate`.
 
     Attributes:
@@ -67,7 +78,6 @@ class Asking:
         requester: str,
         clock: Callable[[], int],
         monotonic: Callable[[], float],
-        sleep: Callable[[float], None],
         timeout_ms: int | None,
         valid_for_ms: int | None,
         use_by_ms: int,
@@ -82,11 +92,10 @@ class Asking:
         self._requester = requester
         self._clock = clock
         self._monotonic = monotonic
-        self._sleep = sleep
         self._timeout_ms = timeout_ms
         self._valid_for_ms = valid_for_ms
         self._use_by_ms = use_by_ms
-        self._turn = threading.RLock()  # held by the thread whose request, or the edit of it, is before the human
+        self._turn = threading.Lock()  # held by whose request, or the edit of it, is before the human
         self._lock = threading.Lock()  # for what follows
         self._refusals: dict[str, Denial] = {}
         self._occurrences: dict[str, int] = {}
@@ -116,7 +125,7 @@ class Asking:
         with self._lock:
             self.stopped = self.stopped or denial
 
-    def ask(self, action: Action, decision: PolicyDecision, digest: str, *, instance: str) -> Permit | Denial:
+    def ask(self, action: Action, decision: PolicyDecision, digest: str, *, instance: str) -> Waits[Permit | Denial]:
         """Make a request of it and wait.
 
         Ctrl-C while a human is asked is that human's: it stops the run. Whatever else ends the waiting (`SystemExit`)
@@ -125,10 +134,63 @@ class Asking:
         Raises:
             StoreError: the request can't be written or read.
         """
+        return (yield from self._put(action, decision, digest, self._key(digest, instance)))
+
+    def put(
+        self, action: Action, decision: PolicyDecision, digest: str, *, instance: str, name: str, led: str
+    ) -> ApprovalRequest | Denial:
+        """Make a request of it that nobody here waits for, or come back to the one that is called so (`collect`).
+
+        Args:
+            name: of the request; "" for a new one.
+            led: see `ApprovalRequest`.
+        """
+        if name and self._store.get(name) is not None:
+            return self.collect(action, decision, digest, name=name, led=led)
+        key = ["called", name] if name else self._key(digest, instance)
+        return self._asked(action, decision, digest, key, name=name, led=led)
+
+    def collect(
+        self, action: Action, decision: PolicyDecision, digest: str, *, name: str, led: str
+    ) -> ApprovalRequest | Denial:
+        """Come back to a request that this run, or an earlier one of the same agent, has made.
+
+        Returns:
+            The request; what has become of it is said by `become`.
+        """
+        try:
+            rule = self.authority.answerable(decision, self._requester)
+        except ConfigError as error:
+            return Denial(f"a human must approve this, and nobody may: {error}", by="nobody", decision=decision)
+        draft = replace(self._draft(action, decision, digest, [name], rule, ""), id=name, led=led)
+        found = self._store.collect(draft, self.authority)
+        if isinstance(found, Refused):
+            return Denial(found.reason, by="store", decision=decision, request_id=name)
+        return found
+
+    def become(self, request: ApprovalRequest) -> Permit | Denial | None:
+        """Return what has become of a request; None where humans have still to say something."""
+        reached = self._store.get(request.id)
+        if reached is not None and reached.state == "pending":
+            return self.stopped
+        if reached is not None and reached.state == "superseded" and (vote := self._said(request, "edit")):
+            # Nobody waits here in whose place the changed command could be judged.
+            said = self._said_no(
+                request, f"changed by {vote.approver.principal}, and to be proposed as it is now", vote
+            )
+            return replace(said, edited=vote.edited)
+        return as_it_is(self._conclude(request, reached))
+
+    def say(self, request_id: str, answer: Answer) -> VoteResult:
+        """Record an answer that the program which asks brings itself."""
+        return self._store.decide(request_id, answer, self.authority, self._signer)
+
+    def _key(self, digest: str, instance: str) -> list[object]:
+        """What is the same where the same agent, started again, asks the same."""
         with self._lock:
             occurrence = self._occurrences.get(digest, 0)
             self._occurrences[digest] = occurrence + 1
-        return self._put(action, decision, digest, [encodable(instance), digest, occurrence])
+        return [encodable(instance), digest, occurrence]
 
     def revoked(self, request: ApprovalRequest) -> Denial | None:
         """The denial of what was approved, permitted, and then revoked before it ran; None where it was not."""
@@ -150,9 +212,35 @@ class Asking:
     # Requests
 
     def _put(
-        self, action: Action, decision: PolicyDecision, digest: str, key: Sequence[object], parent: str = ""
-    ) -> Permit | Denial:
-        """Make a request, where somebody can answer it, and wait."""
+        self,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        key: Sequence[object],
+        parent: str = "",
+        *,
+        holding: bool = False,
+    ) -> Waits[Permit | Denial]:
+        """Make a request, where somebody can answer it, and wait.
+
+        Args:
+            holding: the turn at our channel is held by whoever asks.
+        """
+        request = self._asked(action, decision, digest, key, parent)
+        return request if isinstance(request, Denial) else (yield from self._wait(request, holding=holding))
+
+    def _asked(
+        self,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        key: Sequence[object],
+        parent: str = "",
+        *,
+        name: str = "",
+        led: str = "",
+    ) -> ApprovalRequest | Denial:
+        """Make a request, where somebody can answer it."""
         try:
             rule = self.authority.answerable(decision, self._requester)
         except ConfigError as error:
@@ -160,8 +248,8 @@ class Asking:
                 action, decision, digest, authority=self._given_authority, denied=str(error), edit_of=parent or None
             )
             return Denial(f"a human must approve this, and nobody may: {error}", by="nobody", decision=decision)
-        draft = self._draft(action, decision, digest, key, rule, parent)
-        return self._wait(self._store.create_request(draft, self.authority))
+        draft = replace(self._draft(action, decision, digest, key, rule, parent), led=led)
+        return self._store.create_request(replace(draft, id=name or draft.id), self.authority)
 
     def _draft(
         self,
@@ -191,15 +279,17 @@ class Asking:
 
     # Waiting
 
-    def _wait(self, request: ApprovalRequest) -> Permit | Denial:
+    def _wait(self, request: ApprovalRequest, *, holding: bool = False) -> Waits[Permit | Denial]:
         """Wait for what becomes of a request that is in the store."""
         deadline = self._monotonic() + (request.expires - self._clock()) / 1000
         try:
-            ended = self._until_ours(request, deadline)
-            ended = self._at_our_channel(request, deadline) if ended is None else ended
-            return self._for_others(request, deadline) if ended is None else ended
+            ended = yield from self._until_ours(request, deadline)
+            ended = (yield from self._at_our_channel(request, deadline, holding)) if ended is None else ended
+            return (yield from self._for_others(request, deadline)) if ended is None else ended
         except (RunTerminated, KeyboardInterrupt):
             return self._stop(request)
+        except Left:
+            raise
         except BaseException as error:
             with suppress(StoreError):
                 self._store.withdraw(request.id, f"the supervisor failed: {describe(error)}")
@@ -208,7 +298,7 @@ class Asking:
             with self._lock:
                 self._unheard.pop(request.id, None)
 
-    def _until_ours(self, request: ApprovalRequest, deadline: float) -> Permit | Denial | None:
+    def _until_ours(self, request: ApprovalRequest, deadline: float) -> Waits[Permit | Denial | None]:
         """Wait while its route asks others and not us. None where it is to be put before the human here.
 
         A route without steps says nothing of channels: whoever is here is asked.
@@ -220,31 +310,40 @@ class Asking:
         # Nobody waits for the line: another thread's question may be before the human just now.
         said = asked_elsewhere(request, rule, self.authority, self._requester, self._here)
         threading.Thread(target=self._tell, args=(said,), daemon=True).start()
-        return self._for_others(request, deadline, lambda: self._due_here(request, rule))
+        return (yield from self._for_others(request, deadline, lambda: self._due_here(request, rule)))
 
     def _due_here(self, request: ApprovalRequest, rule: ApprovalRule) -> bool:
         """Tell whether a step of the route that is due by now names our own channel."""
         return any(step.to in self._here for step in due_by_now(self._store, request, rule, self._clock()))
 
-    def _at_our_channel(self, request: ApprovalRequest, deadline: float) -> Permit | Denial | None:
+    def _at_our_channel(
+        self, request: ApprovalRequest, deadline: float, holding: bool
+    ) -> Waits[Permit | Denial | None]:
         """Put it before the human here, in turn. None where it goes on waiting, for others."""
         mine = False
         with self._lock:
             self._waiting[request.id] = request
         try:
-            mine = self._turn.acquire(timeout=max(0.0, deadline - self._monotonic()))
-            # What was said while this thread waited for its turn. (An editor may well change their mind.)
+            mine = not holding and (yield Turn(self._turn, max(0.0, deadline - self._monotonic())))
+            holding = holding or mine
+            # What was said while it waited for its turn. (An editor may well change their mind.)
             if earlier := self.stopped if request.parent else self.refusal(request.digest):
                 self._store.withdraw(request.id, earlier.reason)
                 return earlier
-            answer = self._hear(request, deadline) if mine else None
-            return self._settle(request, answer, late=self._monotonic() >= deadline)
-        except ChannelError as error:
-            return self._not_here(request, str(error))
+            try:
+                answer = None
+                if holding:
+                    left = "nobody waits any more"
+                    answer = yield Talk(
+                        lambda: self._hear(request, deadline), lambda: self._store.withdraw(request.id, left)
+                    )
+                return (yield from self._settle(request, answer, late=self._monotonic() >= deadline, holding=holding))
+            except ChannelError as error:
+                return (yield from self._not_here(request, str(error), holding))
         finally:
             with self._lock:
                 self._waiting.pop(request.id, None)
-            if mine:  # only now: what was answered is recorded, and the next thread sees it
+            if mine:  # only now: what was answered is recorded, and the next one sees it
                 self._turn.release()
 
     def _hear(self, request: ApprovalRequest, deadline: float) -> Answer | None:
@@ -293,7 +392,9 @@ class Asking:
             return False
         return found is not None and found.state == "pending"
 
-    def _settle(self, request: ApprovalRequest, answer: Answer | None, *, late: bool) -> Permit | Denial | None:
+    def _settle(
+        self, request: ApprovalRequest, answer: Answer | None, *, late: bool, holding: bool
+    ) -> Waits[Permit | Denial | None]:
         """Record what was answered here. None where it goes on waiting."""
         if late or self._clock() >= request.expires:
             self._store.expire(request.id)
@@ -312,7 +413,7 @@ class Asking:
             raise ChannelError("the channel ended without an answer")
         if reached is not None and (answer is None or result.outcome == "late"):
             self._tell_who(reached)
-        return self._conclude(request, reached)
+        return (yield from self._conclude(request, reached, holding=holding))
 
     def _remembered(self, request: ApprovalRequest, answer: Answer) -> str:
         """Say what is remembered of an approval that was given just now; "" where it was for once."""
@@ -322,11 +423,11 @@ class Asking:
             return "approved, and not remembered: not every approver has said that it may be"
         return f"approved, and remembered: {given.remembered}"
 
-    def _not_here(self, request: ApprovalRequest, why: str) -> Permit | Denial | None:
+    def _not_here(self, request: ApprovalRequest, why: str, holding: bool) -> Waits[Permit | Denial | None]:
         """Our own channel brought no answer that counts. None where others may still answer."""
         reached = self._store.get(request.id)
         if reached is not None and reached.state != "pending":  # others have
-            return self._conclude(request, reached)
+            return (yield from self._conclude(request, reached, holding=holding))
         if self.stopped is not None or not self._others(request):
             return self._nobody(request, why)
         with self._lock:
@@ -349,16 +450,16 @@ class Asking:
         return frozenset(("terminal", self._asker.name if self._asker else "terminal"))
 
     @overload
-    def _for_others(self, request: ApprovalRequest, deadline: float) -> Permit | Denial: ...
+    def _for_others(self, request: ApprovalRequest, deadline: float) -> Waits[Permit | Denial]: ...
 
     @overload
     def _for_others(
         self, request: ApprovalRequest, deadline: float, enough: Callable[[], bool]
-    ) -> Permit | Denial | None: ...
+    ) -> Waits[Permit | Denial | None]: ...
 
     def _for_others(
         self, request: ApprovalRequest, deadline: float, enough: Callable[[], bool] | None = None
-    ) -> Permit | Denial | None:
+    ) -> Waits[Permit | Denial | None]:
         """Wait until the store says what became of it. The deadline is ours: with nobody alive it still denies.
 
         Args:
@@ -368,20 +469,22 @@ class Asking:
         while self.stopped is None:
             reached = self._store.get(request.id)
             if reached is None or reached.state != "pending":
-                return self._conclude(request, reached)
+                return (yield from self._conclude(request, reached))
             left = deadline - self._monotonic()
             if left <= 0 or self._clock() >= request.expires:
                 self._store.expire(request.id)
             elif enough is not None and enough():
                 return None
             else:
-                self._sleep(min(left, _SOON if self._monotonic() < begin + _PATIENCE else _LATER))
+                yield Pause(min(left, _SOON if self._monotonic() < begin + _PATIENCE else _LATER))
         self._store.withdraw(request.id, self.stopped.reason)
         return self.stopped
 
     # What became of it
 
-    def _conclude(self, request: ApprovalRequest, reached: ApprovalRequest | None) -> Permit | Denial:
+    def _conclude(
+        self, request: ApprovalRequest, reached: ApprovalRequest | None, *, holding: bool = False
+    ) -> Waits[Permit | Denial]:
         """The permit or denial that a settled request leads to.
 
         Args:
@@ -393,7 +496,7 @@ class Asking:
             case "rejected" | "answered" | "revoked" as state:
                 return self._ended(request, state)
             case "superseded":
-                return self._follow(request)
+                return (yield from self._follow(request, holding))
             case "terminated":
                 return self._stop(request)
             case "expired":
@@ -445,14 +548,14 @@ class Asking:
 
     # Edits
 
-    def _follow(self, request: ApprovalRequest) -> Permit | Denial:
+    def _follow(self, request: ApprovalRequest, holding: bool) -> Waits[Permit | Denial]:
         """Judge the command that a human made of the one proposed, and ask about it where that is needed."""
         vote = self._said(request, "edit")
         if vote is None:
             return self._denied(request, "the store says that the command was changed, and nobody's answer proves it")
         # The model's words were about another command.
         action = replace(request.action, content=vote.edited, model_intent="")
-        answered = self._judged_anew(action, request, vote)
+        answered = yield from self._judged_anew(action, request, vote, holding)
         if isinstance(answered, Permit):
             return replace(
                 answered,
@@ -465,7 +568,9 @@ class Asking:
                 self._refusals[request.digest] = answered
         return answered
 
-    def _judged_anew(self, action: Action, original: ApprovalRequest, edit: Vote) -> Permit | Denial:
+    def _judged_anew(
+        self, action: Action, original: ApprovalRequest, edit: Vote, holding: bool
+    ) -> Waits[Permit | Denial]:
         decision = self._judge(action)
         if isinstance(decision, Denial):
             return self._edit_denied(decision, action, edit)
@@ -480,7 +585,8 @@ class Asking:
                 authority=self._given_authority,
             )
         if decision.verdict is Verdict.ASK:
-            answered = self._put(action, decision, digest, ["edit of", original.id], parent=original.id)
+            key = ["edit of", original.id]
+            answered = yield from self._put(action, decision, digest, key, original.id, holding=holding)
             if isinstance(answered, Denial) and not answered.edited:
                 answered = replace(answered, edited=action.content)
             return answered

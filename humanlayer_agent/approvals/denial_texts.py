@@ -13,15 +13,23 @@ _LIMIT = 2_000
 """Characters of a reason or a comment that the model gets."""
 
 
-def denial_text(denial: Denial) -> str:
+def denial_text(denial: Denial, what: str = "command") -> str:
     """Return the text that the model reads instead of the output: that it was not run, why, the human's words, the
     suggestion.
 
     The human's words come as one JSON string: they are data in a text that is otherwise ours.
+
+    Args:
+        denial: of what the model proposed.
+        what: the word for that: a command, or the "call" of a tool.
+
+    Example:
+        >>> denial_text(Denial("The rule payments forbids it.", by="policy"), "call").splitlines()[0]
+        'Not executed: the policy forbids this call. The rule payments forbids it.'
     """
     texts = _texts()
     if denial.halted:
-        return str(texts["denied"]["halted"])
+        return str(texts["denied"]["halted"]).format(what=what)
     if denial.question:
         answered = denial.answer if denial.answer in texts["question"] else denial.by
         lines = [texts["question"][answered].format(reason=denial.reason[:_LIMIT])]
@@ -30,14 +38,15 @@ def denial_text(denial: Denial) -> str:
     why = denial.decision.reason if denial.decision else ""
     answered = denial.answer if denial.answer in texts["denied"] else denial.by
     kind = "edit" if denial.edited else answered
-    lines = [texts["denied"][kind].format(reason=denial.reason[:_LIMIT], why=why[:_LIMIT] or "nothing allows it")]
+    why = why[:_LIMIT] or "nothing allows it"
+    lines = [texts["denied"][kind].format(reason=denial.reason[:_LIMIT], why=why, what=what)]
     if denial.edited:
         lines.append(texts["changed_to"].format(command=json.dumps(denial.edited, ensure_ascii=False)))
     if denial.comment:
         lines.append(_comment(denial.comment))
     if denial.decision is not None and denial.decision.suggestion:
         lines.append(texts["suggestion"].format(suggestion=denial.decision.suggestion))
-    lines.append(texts["no_retry"])
+    lines.append(texts["no_retry"].format(what=what))
     return "\n".join(lines)
 
 

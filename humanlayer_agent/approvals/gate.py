@@ -4,6 +4,7 @@
     start   the permit is consumed for exactly the action that is about to run, durably, before it does
     admit   check, and start in the same transaction where the policy itself allows the action
     finish  how it ended is recorded
+    submit, collect   check in two steps, between which nobody waits and the process may end
 
 Every way out of `check` and `start` that is not a recorded yes is a denial: an exception of the Director, the channel
 or the store, an answer that is late or for something else, a run that was stopped.
@@ -13,9 +14,10 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from hashlib import sha256
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
@@ -24,7 +26,21 @@ from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.conversation import Asking, describe
 from humanlayer_agent.approvals.delivery_failures import Reach
 from humanlayer_agent.approvals.grants import Grant
-from humanlayer_agent.approvals.model import Asker, Denial, Execution, Outcome, Permit, Refused, Run
+from humanlayer_agent.approvals.model import (
+    Answer,
+    AnswerKind,
+    ApprovalRequest,
+    Approver,
+    Asker,
+    Denial,
+    Execution,
+    Outcome,
+    Permit,
+    Refused,
+    Run,
+    VoteResult,
+    Waiting,
+)
 from humanlayer_agent.approvals.questions import (
     HumanAnswer,
     Question,
@@ -35,8 +51,10 @@ from humanlayer_agent.approvals.questions import (
 )
 from humanlayer_agent.approvals.stop import Halt, Halted
 from humanlayer_agent.approvals.store_interface import NEVER_RUNS, Store, now_ms
-from humanlayer_agent.approvals.validity import Leads, changed, ended, leads, may_change
+from humanlayer_agent.approvals.validity import Leads, changed, digest_of, ended, leads, may_change
+from humanlayer_agent.approvals.wait import Waits, on_thread
 from humanlayer_agent.audit import events
+from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Unenforceable
 from humanlayer_agent.errors import (
     LOST,
@@ -76,6 +94,10 @@ CHANGED = "something else changed what a command was judged by while it ran, and
 """Why a run is stopped under whose command the judged files were changed."""
 
 
+_OTHERWISE = "the policy does not ask about it any more: propose it again"
+"""Why an answer is not given out for an action that is known from the store alone."""
+
+
 class Judge(Protocol):
     """The part of a Director that the Gate needs."""
 
@@ -112,6 +134,9 @@ class FileKeeper(Protocol):
 
 C = TypeVar("C", bound=Completed)
 
+_Asks = Callable[[Action, PolicyDecision, str, str], ApprovalRequest | Denial]
+"""Asks about an action, or comes back to what was asked: it, the decision, the digest, and that of where paths lead."""
+
 Allowed = Callable[[Action, PolicyDecision, str, JudgedFiles], Permit | Denial]
 """Makes a permit of what the policy itself allows: an action, the decision, the digest and the files as judged."""
 
@@ -139,6 +164,8 @@ class Gate:
         reach: brings requests to humans by other channels as well; started before the first request, closed at the end.
         keeper: keeps the files of the project before the first action of which not all is known that it writes; whoever
             runs actions confined has one.
+        durable: what is asked stays when the process ends, until it expires: a later run of the same agent, requester
+            and instance collects the answer. What was approved has to be used within `valid_for_ms`.
 
     Raises:
         ConfigError: a time that is not positive, or fewer than no denials.
@@ -173,6 +200,7 @@ class Gate:
         runner: Callable[[Action], Completed] | None = None,
         reach: Reach | None = None,
         keeper: FileKeeper | None = None,
+        durable: bool = False,
     ) -> None:
         if min(limit for limit in (timeout_ms, valid_for_ms, use_by_ms) if limit is not None) <= 0:
             raise ConfigError("timeout_ms, valid_for_ms and use_by_ms must be positive")
@@ -191,6 +219,7 @@ class Gate:
             valid_for_ms=valid_for_ms or VALID_FOR_MS,
         )
         self._monotonic = monotonic
+        self._sleep = sleep
         self._asking = Asking(
             store,
             asker,
@@ -200,7 +229,6 @@ class Gate:
             requester=self.requester,
             clock=clock,
             monotonic=monotonic,
-            sleep=sleep,
             timeout_ms=timeout_ms,
             valid_for_ms=valid_for_ms,
             use_by_ms=use_by_ms,
@@ -210,6 +238,7 @@ class Gate:
         self._runner = runner
         self._reach = reach
         self._keeper = keeper
+        self._durable = durable
         self._keeping = threading.Lock()  # for `_kept`, which may take long
         self._kept = False
         self._lock = threading.Lock()  # for what follows
@@ -234,6 +263,10 @@ class Gate:
             BaseException: only what is no `Exception` (`SystemExit`); a pending request is withdrawn then. Ctrl-C while
                 the human is asked is not raised: it stops the run.
         """
+        return on_thread(self.waits(action), self._sleep)
+
+    def waits(self, action: Action) -> Waits[Permit | Denial]:
+        """Return the steps of `check`, for whoever waits otherwise than on a thread (`wait`)."""
         return self._checked(action, self._allowed)
 
     def admit(self, action: Action, *, outcome: Callable[[PolicyDecision], Outcome] | None = None) -> Permit | Denial:
@@ -253,7 +286,88 @@ class Gate:
         def admitted(action: Action, decision: PolicyDecision, digest: str, files: JudgedFiles) -> Permit | Denial:
             return self._admitted(action, decision, digest, files, outcome(decision) if outcome else None)
 
-        return self._checked(action, admitted)
+        return on_thread(self._checked(action, admitted), self._sleep)
+
+    def submit(self, action: Action, *, key: str = "") -> Permit | Denial | Waiting:
+        """Judge an action, and ask a human where the policy says so, but wait for nobody.
+
+        The human at the channel of this process is not asked: what nobody waits for goes to the other channels, to
+        `hla requests`, and to whoever calls `answer`.
+
+        Args:
+            action: what the agent wants to do.
+            key: names this wish of the agent (the id of a tool call). Submitted once more with the same key, also by a
+                later run, it is the same request: an approval is used once, and a human is asked once.
+
+        Returns:
+            A `Permit`, to be consumed by `start`; a `Denial`; or what is `Waiting`, whose id `collect` takes.
+        """
+
+        def put(action: Action, decision: PolicyDecision, digest: str, led: str) -> ApprovalRequest | Denial:
+            name = self._name_of(digest, key) if key else ""
+            return self._asking.put(action, decision, digest, instance=self.instance, name=name, led=led)
+
+        return self._without_waiting(action, put)
+
+    def collect(self, request_id: str, action: Action | None = None) -> Permit | Denial | Waiting:
+        """Come back for the answer to what was submitted by this run, or by an earlier one of the same agent, requester
+        and instance whose Gate was `durable`. An answer is given out once.
+
+        It is judged again: where the action, the policy, a file that it was judged by, or where a path leads is
+        another than when the human was asked, the answer does not count.
+
+        Args:
+            request_id: of `Waiting`.
+            action: what was submitted; None: as it was written down then. Where it has variables or standard input, of
+                which only digests are written down, it has to be given.
+        """
+
+        def collect(action: Action, decision: PolicyDecision, digest: str, led: str) -> ApprovalRequest | Denial:
+            return self._asking.collect(action, decision, digest, name=request_id, led=led)
+
+        if action is None:
+            try:
+                found = self.store.get(request_id)
+            except StoreError as error:
+                return self._counted(self._failed(error))
+            if found is None:
+                return self._counted(Denial(f"there is no request called {request_id}", by="store"))
+            return self._without_waiting(found.action, collect, lambda *_: Denial(_OTHERWISE, by="policy"))
+        return self._without_waiting(action, collect)
+
+    def answer(
+        self,
+        request_id: str,
+        kind: AnswerKind,
+        *,
+        by: str,
+        assurance: str = "os",
+        words: str = "",
+        digest: str = "",
+    ) -> VoteResult:
+        """Record the answer of a human that the program which embeds this Gate has heard itself (an interrupt of an
+        agent framework, a form of its own).
+
+        It counts as any other does: whoever gave it has to be one of the people who may, by an identity (`app:NAME`)
+        that the channels file names, and known well enough for what is asked.
+
+        Args:
+            request_id: of `Waiting`.
+            kind: approve, reject, respond (`words` is what the model gets instead), escalate, or terminate.
+            by: who the program says that it is, as a stable identity: "app:alice".
+            assurance: how the program knows that, one of `authority.ASSURANCES`. Where it has only been told, "os".
+            words: the human's words.
+            digest: of the request that they were shown (`Waiting.request.digest`); "" where it is what waits now.
+
+        Raises:
+            StoreError: it can't be written.
+        """
+        found = self.store.get(request_id)
+        shown = digest or (found.digest if found else "")
+        who = Approver(by, "application", assurance)
+        return self._asking.say(
+            request_id, Answer(kind, who, shown, f"application {secrets.token_hex(16)}", words, input_mode="api")
+        )
 
     def start(self, permit: Permit, action: Action) -> Denial | None:
         """Consume `permit` for exactly `action`, before it runs.
@@ -300,6 +414,32 @@ class Gate:
             self.stop(why)
         return why
 
+    @contextmanager
+    def using(self, permit: Permit, action: Action) -> Iterator[None]:
+        """Use a permit for what the body does: it is started before, and how it ended is recorded after it.
+
+        Args:
+            permit: from `check` or `collect`.
+            action: what the body does, made anew from what it will do.
+
+        Raises:
+            ActionDenied: it may not be done; the body is not entered.
+
+        Example::
+
+            with gate.using(permit, permit.action):
+                pay(300)
+        """
+        if not permit.started and (denial := self.start(permit, action)):
+            raise ActionDenied(denial)
+        began = self._monotonic()
+        try:
+            yield
+        except BaseException as error:
+            self.finish(permit, Outcome(None, describe(error), self._since(began)))
+            raise
+        self.finish(permit, Outcome(0, "", self._since(began)))
+
     def not_started(self, permit: Permit, error: NotAsJudged | Unenforceable) -> Denial:
         """Record that the action of a consumed permit did not start, and return the denial.
 
@@ -333,7 +473,7 @@ class Gate:
         try:
             action = self._own(Action("", cwd=here, project=here))
             self._begin(action)
-            denial = self._put_question(put, action)
+            denial = on_thread(self._put_question(put, action), self._sleep)
         except Exception as error:
             denial = self._failed(error)
         return answer_of(put, denial)
@@ -396,7 +536,8 @@ class Gate:
             return Denial(decision.reason, by="policy", decision=decision)
         if self._reach is not None:
             self._reach.start()
-        answered = self._asking.ask(action, decision, digest, instance=self.instance)
+        asked = self._asking.ask(action, decision, digest, instance=self.instance)
+        answered = on_thread(asked, self._sleep)
         if isinstance(answered, Permit):  # there is none for a plan
             return Denial(NEVER_RUNS, by="store", decision=decision)
         # Approved, it is no permit but a grant. What that gives is counted from its votes at each use.
@@ -512,25 +653,36 @@ class Gate:
 
     # Checking
 
-    def _checked(self, action: Action, allowed: Allowed) -> Permit | Denial:
+    def _checked(self, action: Action, allowed: Allowed) -> Waits[Permit | Denial]:
         try:
-            answer = self._check(self._own(action), allowed)
+            answer = yield from self._check(self._own(action), allowed)
         except Exception as error:
             answer = self._failed(error)
         return self._counted(answer) if isinstance(answer, Denial) else answer
 
-    def _check(self, action: Action, allowed: Allowed) -> Permit | Denial:
+    def _check(self, action: Action, allowed: Allowed) -> Waits[Permit | Denial]:
         if action.type in INERT:
             return Denial(NEVER_RUNS, by="policy")
         self._begin(action)
         if (question := question_of(action)) is not None:
-            return replace(self._put_question(question, action), question=True)
+            return replace((yield from self._put_question(question, action)), question=True)
         directory = WorkingDirectory.at(action.cwd)
-        judged = self._judge(action)
-        if isinstance(judged, Denial):
-            return judged
-        decision = judged
+        decision = self._judge(action)
+        if isinstance(decision, Denial):
+            return decision
         digest = action.digest(decision.policy_digest, decision.files)
+        files = JudgedFiles(directory, decision.files, decision.view)
+        answered = self._without_humans(action, decision, digest, files, allowed)
+        if answered is not None:
+            return answered
+        led = leads(action, decision)
+        answered = yield from self._asking.ask(action, decision, digest, instance=self.instance)
+        return self._approved(answered, files, led) if isinstance(answered, Permit) else answered
+
+    def _without_humans(
+        self, action: Action, decision: PolicyDecision, digest: str, files: JudgedFiles, allowed: Allowed
+    ) -> Permit | Denial | None:
+        """The answer that needs nobody; None where a human has to be asked."""
         if earlier := self._asking.refusal(digest):
             self.store.record_decision(
                 action,
@@ -543,35 +695,68 @@ class Gate:
             return earlier
         # A policy that is only observed stops nothing. What it said is recorded, with the permit.
         if decision.verdict is Verdict.ALLOW or not decision.enforced:
-            return allowed(action, decision, digest, JudgedFiles(directory, decision.files, decision.view))
-        if decision.verdict is Verdict.ASK:
-            files = JudgedFiles(directory, decision.files, decision.view)
-            led = leads(action, decision)
-            if (granted := self._granted(action, decision, digest)) is not None:
-                with self._lock:
-                    self._led[granted.id] = led
-                return self._issued(granted, files)
-            if self._reach is not None:
-                self._reach.start()
-            answered = self._asking.ask(action, decision, digest, instance=self.instance)
-            if not isinstance(answered, Permit):
-                return answered
-            if answered.edited_by:
-                led = leads(answered.action, answered.decision)
-            with self._lock:
-                self._led[answered.id] = led
-            return self._issued(answered, JudgedFiles(directory, answered.decision.files, answered.decision.view))
-        self.store.record_decision(action, decision, digest, authority=self.authority)
-        return Denial(decision.reason, by="policy", decision=decision)
+            return allowed(action, decision, digest, files)
+        if decision.verdict is not Verdict.ASK:
+            self.store.record_decision(action, decision, digest, authority=self.authority)
+            return Denial(decision.reason, by="policy", decision=decision)
+        led = leads(action, decision)
+        if (granted := self._granted(action, decision, digest)) is not None:
+            return self._approved(granted, files, led)
+        if self._reach is not None:
+            self._reach.start()
+        return None
 
-    def _put_question(self, question: Question, action: Action) -> Denial:
+    def _without_waiting(self, action: Action, ask: _Asks, allowed: Allowed | None = None) -> Permit | Denial | Waiting:
+        try:
+            answer = self._answered_so_far(self._own(action), ask, allowed or self._allowed)
+        except Exception as error:
+            answer = self._failed(error)
+        return self._counted(answer) if isinstance(answer, Denial) else answer
+
+    def _answered_so_far(self, action: Action, ask: _Asks, allowed: Allowed) -> Permit | Denial | Waiting:
+        if action.type in INERT:
+            return Denial(NEVER_RUNS, by="policy")
+        self._begin(action)
+        directory = WorkingDirectory.at(action.cwd)
+        decision = self._judge(action)
+        if isinstance(decision, Denial):
+            return decision
+        digest = action.digest(decision.policy_digest, decision.files)
+        files = JudgedFiles(directory, decision.files, decision.view)
+        answered = self._without_humans(action, decision, digest, files, allowed)
+        if answered is not None:
+            return answered
+        led = leads(action, decision)
+        asked = ask(action, decision, digest, digest_of(led))
+        if isinstance(asked, Denial):
+            return asked
+        answered = self._asking.become(asked)
+        if isinstance(answered, Permit):
+            return self._approved(answered, files, led)
+        return answered or Waiting(asked.id, asked)
+
+    def _name_of(self, digest: str, key: str) -> str:
+        """The id of the request with which this agent asks for a wish called `key`."""
+        named = ["called", encodable(self.agent), encodable(self.instance), digest, encodable(key)]
+        return sha256(canonical(named)).hexdigest()[:32]
+
+    def _approved(self, permit: Permit, files: JudgedFiles, led: Leads) -> Permit:
+        """The permit of what humans have approved, or remembered. What they saw of an edited command holds."""
+        if permit.edited_by:
+            led = leads(permit.action, permit.decision)
+            files = JudgedFiles(files.directory, permit.decision.files, permit.decision.view)
+        with self._lock:
+            self._led[permit.id] = led
+        return self._issued(permit, files)
+
+    def _put_question(self, question: Question, action: Action) -> Waits[Denial]:
         if self._asking.stopped:
             return self._asking.stopped
         if self._reach is not None:
             self._reach.start()
         asked, decision = action_of(question, action), decision_on(question, self.authority.routes)
         digest = asked.digest(decision.policy_digest)
-        answered = self._asking.ask(asked, decision, digest, instance=self.instance)
+        answered = yield from self._asking.ask(asked, decision, digest, instance=self.instance)
         if isinstance(answered, Permit):  # the store gives none of a question
             return Denial("a question was answered as if it were a command", by="store")
         if answered.answer == "respond":
@@ -622,7 +807,8 @@ class Gate:
         with self._lock:
             if not self._opened:
                 instance = self.instance or f"{self.requester}@{os.uname().nodename}:{action.project}"
-                self.store.open_run(Run(self.run_id, self.agent, instance, self.requester, action.project))
+                run = Run(self.run_id, self.agent, instance, self.requester, action.project, self._durable)
+                self.store.open_run(run)
                 self.instance, self._opened = instance, True
             self._write_outcomes()
 

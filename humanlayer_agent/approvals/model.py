@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from humanlayer_agent.action import QUESTION, Action
+from humanlayer_agent.action import FUNCTION, QUESTION, Action
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.confine.journal import MovedAside
 from humanlayer_agent.policy.decision import PolicyDecision
@@ -28,9 +28,13 @@ RequestState = Literal[
 ]
 AnswerKind = Literal["approve", "reject", "edit", "respond", "escalate", "terminate", "revoke"]
 
-_ANSWERS: Mapping[str, frozenset[AnswerKind]] = {QUESTION: frozenset({"respond", "reject", "escalate", "terminate"})}
-"""The answers that may be given to what is no command, by the type of the action."""
 _ANY: frozenset[AnswerKind] = frozenset({"approve", "reject", "edit", "respond", "escalate", "terminate", "revoke"})
+_ANSWERS: Mapping[str, frozenset[AnswerKind]] = {
+    QUESTION: frozenset({"respond", "reject", "escalate", "terminate"}),
+    FUNCTION: _ANY - {"edit"},
+}
+"""The answers that may be given to what is no command, by the type of the action: the text of a call says what it is
+given, and is nothing that could run in another form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class Run:
         instance: stays the same when the agent is restarted.
         requester: the principal who started it.
         project: the directory it works for.
+        durable: what it has asked stays when its process ends: a later run of the same instance collects the answer.
     """
 
     id: str
@@ -49,6 +54,7 @@ class Run:
     instance: str
     requester: str
     project: str = ""
+    durable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +157,8 @@ class ApprovalRequest:
             terminal. Known to the process that asks, and to no other.
         to_type: what whoever answers at the channel of the process that asks has to type to approve it, because their
             last answers came too quickly; "" where they need not.
+        led: the digest of where its paths led when it was asked (`validity.digest_of`), where nobody waits for the
+            answer and somebody comes for it; else "".
         earlier: reads the newest so many requests of its store that are settled, oldest first, for what a scope would
             have meant (`channels.offers.foresight`). It may raise StoreError. Only the process that asks knows any.
         beside: gives the requests of the same run that wait for their turn at the same human. The same.
@@ -179,6 +187,7 @@ class ApprovalRequest:
     abandoned: bool = False
     held: bool = False
     to_type: str = ""
+    led: str = ""
     earlier: Callable[[int], Sequence["ApprovalRequest"]] = field(default=_none_known, compare=False, repr=False)
     beside: Callable[[], Sequence["ApprovalRequest"]] = field(default=tuple, compare=False, repr=False)
 
@@ -286,6 +295,26 @@ class Permit:
     def by_grants(self) -> str:
         """The grants by which it may run, for people: "grant 7f3a by alice (12 of 50)"; "" where none were needed."""
         return " and ".join(map(str, self.granted))
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The answer where a human has yet to say something, and nobody waits: `id` is what `Gate.collect` takes.
+
+    Args:
+        id: of the request. It may be written down, and stays good when the process ends.
+        request: what is asked, for whoever shows it to somebody.
+
+    Example:
+        >>> from humanlayer_agent import Gate
+        >>> with Gate.from_config(policy="default", durable=True) as gate:
+        ...     asked = gate.submit(gate.call("pay", {"amount": 300}))
+        >>> asked.request.decision.reason
+        'Runs pay, of which nothing is known here.'
+    """
+
+    id: str
+    request: ApprovalRequest = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,23 @@ class Store(Protocol):
         """
         ...
 
+    def collect(self, draft: ApprovalRequest, authority: Authority) -> ApprovalRequest | Refused:
+        """Take over the request called `draft.id`, of this run or of an earlier one of the same instance, whatever has
+        become of it.
+
+        Args:
+            draft: the same as it would be asked now; the row is not believed.
+            authority: counts the votes.
+
+        Returns:
+            The request as this process may rely on it, or why it may not.
+
+        Raises:
+            AgentsStopped: every agent is stopped.
+            RunLost: the run was given up.
+        """
+        ...
+
     def get(self, request_id: str) -> ApprovalRequest | None:
         """The request as it is now."""
         ...

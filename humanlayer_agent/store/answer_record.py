@@ -19,6 +19,7 @@ from humanlayer_agent.approvals.model import (
     Answer,
     ApprovalRequest,
     Approver,
+    Refused,
     RequestState,
     Vote,
     VoteResult,
@@ -209,8 +210,10 @@ def as_asked(row: sqlite3.Row) -> Action | None:
             "project": encodable(action.project),
             "interpreter": list(action.interpreter),
             "agent": encodable(action.agent),
+            "tool": encodable(action.tool),
+            "arguments": encodable(action.arguments) if action.tool else "",
         }
-        same = all(body.get(name) == value for name, value in shown.items())
+        same = all(body.get(name, "") == value for name, value in shown.items())
         return action if same and hashlib.sha256(row["body"]).hexdigest() == row["digest"] else None
     except _UNREADABLE:
         return None
@@ -353,9 +356,54 @@ def adoptable(ledger: Ledger, draft: ApprovalRequest, authority: Authority | Non
     row = ledger.waiting(draft)
     if row is None:
         return None
+    known = _known(row, draft)
+    same = row["digest"] == draft.digest and row["requester"] == draft.requester and as_asked(row) is not None
+    if same and not ledger.is_over(row["id"]) and _open(ledger.votes(row["id"]), known, authority):
+        return known
+    ledger.settle(row, "withdrawn", why=_UNRELIABLE)
+    return None
+
+
+_UNRELIABLE = "the run that asked is gone, and what it left can't be relied on"
+
+
+def collectable(ledger: Ledger, draft: ApprovalRequest, authority: Authority) -> ApprovalRequest | Refused:
+    """The request called `draft.id` of this run, or of an earlier durable run of the same instance that has ended, as
+    this process may rely on it; or why there is none. What becomes of it is the business of `draft`'s run from now on.
+    """
+    found = ledger.rows(
+        "SELECT request.*, run.process, run.clock, run.beat, run.state AS run_state, durable, agent, instance "
+        "FROM request JOIN run ON run.id = run_id WHERE request.id = ?",
+        draft.id,
+    )
+    (own,) = ledger.rows("SELECT agent, instance FROM run WHERE id = ?", draft.action.run_id)
+    if not found or (found[0]["agent"], found[0]["instance"]) != (own["agent"], own["instance"]):
+        return Refused(f"this agent has asked nothing that is called {draft.id}")
+    row = found[0]
+    if row["run_id"] != draft.action.run_id and not row["durable"]:
+        return Refused("it was asked by a run that was not durable: its answer went with it")
+    if row["run_id"] != draft.action.run_id and row["run_state"] == "open" and not ledger.is_gone(row):
+        return Refused("another process of this agent waits for the answer")
+    if row["digest"] != draft.digest or row["requester"] != draft.requester:
+        return Refused("what was asked is not what would run now: the action, the policy or a file is another one")
+    if as_asked(row) is None or not ledger.is_as_asked(row, led=draft.led):
+        return Refused("the stored request is not what was asked, or a path of it leads elsewhere now")
+    known = _known(row, draft)
+    if row["state"] == "pending":
+        proved = not ledger.is_over(row["id"]) and _open(ledger.votes(row["id"]), known, authority)
+        if row["expires"] <= ledger.now or not proved:
+            ledger.settle(row, "withdrawn" if not proved else "expired", **({} if proved else {"why": _UNRELIABLE}))
+            return known
+    if row["run_id"] != draft.action.run_id and row["state"] in ("pending", "approved") and not row["used"]:
+        ledger.adopt(row["id"], draft.action.run_id)
+    return known
+
+
+def _known(row: sqlite3.Row, draft: ApprovalRequest) -> ApprovalRequest:
+    """The stored request that is the same as `draft`, as far as nothing has to be believed."""
     timeout = draft.expires - draft.created
     expires = min(row["expires"], draft.expires)
-    known = replace(
+    return replace(
         draft,
         id=row["id"],
         created=row["created"],
@@ -365,11 +413,6 @@ def adoptable(ledger: Ledger, draft: ApprovalRequest, authority: Authority | Non
         escalated=row["escalated"],
         since=expires - timeout,
     )
-    same = row["digest"] == draft.digest and row["requester"] == draft.requester and as_asked(row) is not None
-    if same and not ledger.is_over(row["id"]) and _open(ledger.votes(row["id"]), known, authority):
-        return known
-    ledger.settle(row, "withdrawn", why="the run that asked is gone, and what it left can't be relied on")
-    return None
 
 
 def _open(votes: list[Vote], request: ApprovalRequest, authority: Authority | None) -> bool:

@@ -18,7 +18,7 @@ _SETTLED = ("approved", "rejected", "answered", "expired", "withdrawn", "superse
 _UNUSED = ("revoked", "lapsed", "invalidated")
 
 _TABLES = {
-    "run": "SELECT id, agent, instance, requester, project, state FROM run",
+    "run": "SELECT id, agent, instance, requester, project, durable, state FROM run",
     "request": "SELECT id, run_id AS run, digest, requester, created AS asked, expires, valid_for, state, decided, "
     "body, action, decision, parent, needed, rule, escalated FROM request",
     "vote": "SELECT decision_id AS id, request_id AS request, answer, principal, channel, assurance, "
@@ -106,7 +106,8 @@ class Agreement:
     def _hear_run(self, what: str, event: dict[str, Any]) -> None:
         fields: dict[str, Any] = {}
         if what == "started":
-            fields = {name: event[name] for name in ("agent", "instance", "requester", "project")} | {"state": "open"}
+            fields = {name: event[name] for name in ("agent", "instance", "requester", "project")}
+            fields |= {"state": "open", "durable": int(event.get("durable", False))}
         elif what == "stopped":
             fields = {"state": "terminated"}
         elif what == "finished":

@@ -17,7 +17,7 @@ from humanlayer_agent.errors import StoreError, StoreTampered
 APPLICATION_ID = 0x484C4131
 """Marks the file as ours in its header ("HLA1")."""
 
-_DIGESTS = {12: "5bbfaa11a6a628019839f3d7faabf0832d4f2aa1dbcb24e32bd6a743fa6a2e6b"}
+_DIGESTS = {13: "6890bdb7b2ccb880f04442dd14a79a84675774c05462e700ace849b0e0e0da93"}
 """Of the newest schema: running the scripts to find out what it is takes longer than most commands have."""
 
 _STATISTICS = {

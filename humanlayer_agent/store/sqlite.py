@@ -43,7 +43,7 @@ from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.redaction.redactor import Redactor, redactor
 from humanlayer_agent.store.absences import SQLiteAbsences
-from humanlayer_agent.store.answer_record import adoptable, demanded, read_request, record_answer
+from humanlayer_agent.store.answer_record import adoptable, collectable, demanded, read_request, record_answer
 from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.deliveries import ABANDONED, SQLiteSurfaces
 from humanlayer_agent.store.grants import SQLiteGrants
@@ -429,6 +429,10 @@ class SQLiteStore:
             else:
                 ledger.insert(draft)
             return request
+
+    def collect(self, draft: ApprovalRequest, authority: Authority) -> ApprovalRequest | Refused:
+        with self._unless_stopped(draft.action, draft.decision, draft.digest, authority) as ledger:
+            return collectable(ledger, draft, authority)
 
     def get(self, request_id: str) -> ApprovalRequest | None:
         found = read_requests(self._database, "id = ?", request_id)

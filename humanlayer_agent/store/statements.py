@@ -143,10 +143,10 @@ class Ledger(Log):
         if self.rows("SELECT 1 FROM run WHERE id = ?", run.id):
             raise StoreError(f"the run id {run.id!r} was used before: each run has its own")
         self._db.execute(
-            "INSERT INTO run (id, agent, instance, requester, project, process, started, clock, beat) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO run (id, agent, instance, requester, project, durable, process, started, clock, beat) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                *(run.id, run.agent, run.instance, run.requester, run.project),
+                *(run.id, run.agent, run.instance, run.requester, run.project, run.durable),
                 *(identity.identity(), self.now, *heartbeats.clock()),
             ),
         )
@@ -157,6 +157,7 @@ class Ledger(Log):
             instance=run.instance,
             requester=run.requester,
             project=run.project,
+            durable=run.durable or None,
         )
 
     def stop_run(self, run_id: str, why: str) -> None:
@@ -176,10 +177,12 @@ class Ledger(Log):
         )
         if not changed.rowcount:
             return False
-        if state == "lost":  # its pending requests stay for a while: the restarted run adopts them
+        if state != "lost":
+            heartbeats.forget_run(self._db, run_id)
+        if state == "lost" or self.rows("SELECT 1 FROM run WHERE id = ? AND durable", run_id):
+            # What it has asked stays, for a while or until it expires: the restarted run comes for it.
             self.void_permits("run_id = ?", run_id)
         else:
-            heartbeats.forget_run(self._db, run_id)
             self._clear_run(run_id, "the run ended")
         self.append(events.RUN_FINISHED, run=run_id, state=state, status=status)
         return True
@@ -188,7 +191,7 @@ class Ledger(Log):
         """Withdraw what runs that are lost have asked, where the same agent has not come back for it in time."""
         left = self.rows(
             "SELECT request.*, process, clock, beat FROM request JOIN run ON run.id = run_id "
-            "WHERE request.state = 'pending' AND run.state = 'lost'"
+            "WHERE request.state = 'pending' AND run.state = 'lost' AND NOT run.durable"
         )
         for row in left:
             if heartbeats.is_left(self._db, row):
@@ -237,13 +240,17 @@ class Ledger(Log):
         query = f"SELECT 1 FROM audit_event WHERE request = ? AND type IN ({places}) LIMIT 1"
         return bool(self.rows(query, request_id, *names))
 
-    def is_as_asked(self, row: sqlite3.Row) -> bool:
-        """Tell whether the action and the decision in the row of a request are those that the log says were asked."""
+    def is_as_asked(self, row: sqlite3.Row, **more: str) -> bool:
+        """Tell whether the action and the decision in the row of a request are those that the log says were asked.
+
+        Args:
+            more: what the log has to say besides.
+        """
         found = self.rows(
             "SELECT body FROM audit_event WHERE request = ? AND type = ?", row["id"], events.REQUEST_CREATED.name
         )
         said = [json.loads(each["body"]) for each in found]
-        asked = {"context": context_digest(row["action"], row["decision"]), "needed": row["needed"]}
+        asked = {"context": context_digest(row["action"], row["decision"]), "needed": row["needed"], **more}
         written = self.redactor().fields(asked)
         return len(said) == 1 and all(said[0].get(name) in (asked[name], written[name]) for name in asked)
 
@@ -265,7 +272,7 @@ class Ledger(Log):
 
     def adopt(self, request_id: str, run_id: str) -> None:
         (row,) = self.rows("SELECT * FROM request WHERE id = ?", request_id)
-        self._db.execute("UPDATE request SET run_id = ? WHERE id = ? AND state = 'pending'", (run_id, row["id"]))
+        self._db.execute("UPDATE request SET run_id = ? WHERE id = ?", (run_id, row["id"]))
         self.append(
             events.REQUEST_ADOPTED, run=run_id, request=row["id"], digest=row["digest"], former_run=row["run_id"]
         )
@@ -299,6 +306,7 @@ class Ledger(Log):
             parent=draft.parent or None,
             needed=draft.needed,
             rule=rule or None,
+            led=draft.led or None,
         )
 
     def settle(self, row: sqlite3.Row, state: str, **fields: Any) -> None:

@@ -603,6 +603,7 @@ def _set_back(path: Path) -> None:
         for table in ("grant_use", "given_grant"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("ALTER TABLE vote DROP COLUMN scope")
+        connection.execute("ALTER TABLE run DROP COLUMN durable")
         connection.execute("PRAGMA user_version=10")
 
 

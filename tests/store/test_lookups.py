@@ -90,6 +90,7 @@ class Used:
             row = ledger.request(four.id)
             assert row is not None
             ledger.escalate(row, 1, "slack", "me")
+        _ = store.collect(replace(four), TEAM.authority)
         _ = store.expire(four.id), store.votes(one.id), store.get(one.id), store.ids(one.id[:4])
         rule = replace(TEAM.authority.routes["default"], slow_down_ms=1, second_after=1)
         careful = ScriptedApprovers(Authority(TEAM.authority.people, {"default": rule}))

@@ -121,7 +121,7 @@ def _refuse_audit_key(profiles: Profiles) -> None:
 
 
 def _identities(person: "schema.Person") -> tuple[str, ...]:
-    found = (("slack", person.slack), ("email", person.email), ("os", person.os_user))
+    found = (("slack", person.slack), ("email", person.email), ("os", person.os_user), ("app", person.app))
     return tuple(f"{kind}:{who}" for kind, who in found if who is not None)
 
 

@@ -26,6 +26,8 @@ OwnAddress = Annotated[str, Field(pattern=r"^[^\s@<>,;:\"()+]{1,16}@[A-Za-z0-9.-
 """An address of ours: its local part is short, so that a plus sign and a token (48 characters) fit behind it."""
 PublicUrl = Annotated[str, Field(pattern=r"^https?://[A-Za-z0-9.\[\]:-]+(/[A-Za-z0-9._~/-]*)?$")]
 OsUser = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.$-]{0,63}$")]
+AppUser = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,99}$")]
+"""A user of a program that embeds a Gate and knows its users itself (`Gate.answer`)."""
 Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 Assurance = Literal["os", "mail-reply", "chat", "mail-link", "login", "terminal"]
 _SLACK_API = r"^(https://(slack|slack-gov)\.com/api/|http://127\.0\.0\.1:[0-9]{1,5}/api/)$"
@@ -45,11 +47,12 @@ class Person(_Strict):
     slack: SlackUser | None = None
     email: Email | None = None
     os_user: OsUser | None = None
+    app: AppUser | None = None
 
     @model_validator(mode="after")
     def _known(self) -> "Person":
-        if not (self.slack or self.email or self.os_user):
-            raise ValueError("a person needs one of slack, email, os_user")
+        if not (self.slack or self.email or self.os_user or self.app):
+            raise ValueError("a person needs one of slack, email, os_user, app")
         return self
 
 
