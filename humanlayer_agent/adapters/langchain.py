@@ -13,20 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from humanlayer_agent.adapters import AppUser
-from humanlayer_agent.adapters.tool_calls import (
-    EDITED,
-    UNKNOWN,
-    Waiting,
-    answer,
-    collect,
-    decide,
-    submit,
-    use,
-    use_async,
-)
-from humanlayer_agent.approvals.denial_texts import denial_text, text
-from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.model import AnswerKind, Denial, Permit
+from humanlayer_agent.adapters.tool_calls import EDITED, UNKNOWN, ToolCalls, farewell, told
+from humanlayer_agent.agents.async_gate import AsyncGate
+from humanlayer_agent.agents.python_gate import Gate
+from humanlayer_agent.approvals.model import AnswerKind, Denial, Permit, Waiting
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.extras import lacks
 
@@ -76,7 +66,7 @@ class ApprovalMiddleware(AgentMiddleware):
 
     def __init__(
         self,
-        gate: Gate,
+        gate: Gate | AsyncGate,
         *,
         interrupt: bool = False,
         answered_by: AppUser | Callable[[ToolCallRequest], AppUser | None] | None = None,
@@ -84,7 +74,7 @@ class ApprovalMiddleware(AgentMiddleware):
         super().__init__()
         if answered_by is not None and not interrupt:
             raise ConfigError("answered_by: without interrupt=True nobody answers by the app")
-        self.gate = gate
+        self._calls = ToolCalls(gate)
         self._interrupts = interrupt
         self._answered_by = answered_by
 
@@ -96,13 +86,13 @@ class ApprovalMiddleware(AgentMiddleware):
         if request.tool is None:
             return call.denied(Denial(NO_TOOL, by="policy"))
         if self._interrupts:
-            kept = call.kept(task(name=_STEP)(call.submission(self.gate))().result())
+            kept = call.kept(task(name=_STEP)(call.submission(self._calls))().result())
             answered = self._resumed(call, kept)
         else:
-            answered = decide(self.gate, call.name, call.arguments)
+            answered = self._calls.decide(call.name, call.arguments)
         if isinstance(answered, Denial):
             return call.denied(answered)
-        guarded = _GuardedTool(self.gate, answered, call)
+        guarded = _GuardedTool(self._calls, answered, call)
         return guarded.passed(handler(request.override(tool=guarded)))
 
     async def awrap_tool_call(
@@ -113,7 +103,7 @@ class ApprovalMiddleware(AgentMiddleware):
         if request.tool is None:
             return call.denied(Denial(NO_TOOL, by="policy"))
         if self._interrupts:
-            submission = call.submission(self.gate)
+            submission = call.submission(self._calls)
 
             async def submitted() -> dict[str, str]:
                 return await asyncio.to_thread(submission)
@@ -121,10 +111,10 @@ class ApprovalMiddleware(AgentMiddleware):
             kept = call.kept(await task(name=_STEP)(submitted)())
             answered = await asyncio.to_thread(self._resumed, call, kept)
         else:
-            answered = await asyncio.to_thread(decide, self.gate, call.name, call.arguments)
+            answered = await self._calls.adecide(call.name, call.arguments)
         if isinstance(answered, Denial):
             return call.denied(answered)
-        guarded = _GuardedTool(self.gate, answered, call)
+        guarded = _GuardedTool(self._calls, answered, call)
         return guarded.passed(await handler(request.override(tool=guarded)))
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
@@ -141,14 +131,14 @@ class ApprovalMiddleware(AgentMiddleware):
         """What became of a call: where it waits for a human, the graph is interrupted, and does this again later."""
         if not isinstance(kept, str):
             return kept
-        found = collect(self.gate, kept)
+        found = self._calls.collect(kept, call.name, call.arguments)
         while isinstance(found, Waiting):
             given = interrupt(call.approval_request(found))
             user = self._answered_by(call.request) if callable(self._answered_by) else self._answered_by
             kind, words, edited = _decision(given)
             if user is not None and kind is not None:
-                answer(self.gate, kept, kind, user, words)
-            found = collect(self.gate, kept)
+                self._calls.answer(kept, kind, user, words)
+            found = self._calls.collect(kept, call.name, call.arguments)
             if edited and isinstance(found, Denial):
                 found = replace(found, reason=EDITED, edited=edited)
         return found
@@ -167,11 +157,19 @@ class _Call:
         self.arguments = dict(request.tool_call["args"])
         self._answered: Permit | Denial | None = None
 
-    def submission(self, gate: Gate) -> Callable[[], dict[str, str]]:
+    @property
+    def key(self) -> str:
+        """What names this call in this graph, also when it is resumed."""
+        place = self.request.runtime.config.get("configurable", {})
+        return "/".join(
+            str(each) for each in (place.get("thread_id"), place.get("checkpoint_ns"), self.request.tool_call["id"])
+        )
+
+    def submission(self, calls: ToolCalls) -> Callable[[], dict[str, str]]:
         """What is done once, and what the graph keeps of it: the id of the request, or that none was needed."""
 
         def submitted() -> dict[str, str]:
-            found = submit(gate, self.name, self.arguments)
+            found = calls.submit(self.name, self.arguments, self.key)
             if isinstance(found, Waiting):
                 return {"request": found.id}
             self._answered = found
@@ -191,7 +189,7 @@ class _Call:
             "tool_call_id": self.request.tool_call["id"],
             "name": self.name,
             "args": self.arguments,
-            "description": waiting.reason,
+            "description": waiting.request.decision.reason,
             "request": waiting.id,
         }
 
@@ -206,7 +204,7 @@ class _Call:
 
     def denied(self, denial: Denial) -> ToolMessage:
         return ToolMessage(
-            denial_text(denial),
+            told(denial),
             name=self.name,
             tool_call_id=self.request.tool_call["id"],
             status="error",
@@ -217,8 +215,8 @@ class _Call:
 class _GuardedTool:
     """A tool that runs for one permit, with what was judged and nothing else: other middleware may change a call."""
 
-    def __init__(self, gate: Gate, permit: Permit, call: _Call) -> None:
-        self._gate, self._permit, self._call = gate, permit, call
+    def __init__(self, calls: ToolCalls, permit: Permit, call: _Call) -> None:
+        self._calls, self._permit, self._call = calls, permit, call
         self._reached = False
 
     def __getattr__(self, name: str) -> Any:
@@ -226,19 +224,19 @@ class _GuardedTool:
 
     def invoke(self, call: dict[str, Any], config: Any = None, **more: Any) -> Any:
         self._reached = True
-        with use(self._gate, self._permit, call["name"], self._call.visible(call["args"])) as denial:
+        with self._calls.use(self._permit, call["name"], self._call.visible(call["args"])) as denial:
             return self._call.denied(denial) if denial else self._call.request.tool.invoke(call, config, **more)
 
     async def ainvoke(self, call: dict[str, Any], config: Any = None, **more: Any) -> Any:
         self._reached = True
-        async with use_async(self._gate, self._permit, call["name"], self._call.visible(call["args"])) as denial:
+        async with self._calls.ause(self._permit, call["name"], self._call.visible(call["args"])) as denial:
             return self._call.denied(denial) if denial else await self._call.request.tool.ainvoke(call, config, **more)
 
     def passed(self, result: Result) -> Result:
         """The result, where it is the tool's or says that there is none. Whatever else ran was not judged."""
         if self._reached or getattr(result, "status", "") == "error":
             return result
-        self._gate.stop(BYPASSED)
+        self._calls.gate.stop(BYPASSED)
         return self._call.denied(Denial(BYPASSED, by="policy", terminate=True))
 
 
@@ -259,5 +257,5 @@ def _stopped(messages: list[Any]) -> AIMessage | None:
             return None
         ours = message.artifact.get(_STEP) if isinstance(message.artifact, dict) else None
         if ours and ours["terminate"]:
-            return AIMessage(text("exit.SupervisionTerminated", reason=""))
+            return AIMessage(farewell())
     return None

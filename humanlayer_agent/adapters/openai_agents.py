@@ -13,18 +13,10 @@ import json
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, cast
 
-from humanlayer_agent.adapters.tool_calls import (
-    Waiting,
-    asks,
-    collect,
-    decide,
-    is_waiting,
-    submit,
-    use_async,
-)
-from humanlayer_agent.approvals.denial_texts import denial_text, text
-from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.model import Denial, Permit
+from humanlayer_agent.adapters.tool_calls import ToolCalls, farewell, told
+from humanlayer_agent.agents.async_gate import AsyncGate
+from humanlayer_agent.agents.python_gate import Gate
+from humanlayer_agent.approvals.model import Denial, Permit, Waiting
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.extras import lacks
 
@@ -36,6 +28,7 @@ except ImportError as error:
 __all__ = ["ToolApprovals"]
 
 NO_OBJECT = "what the tool is given is no JSON object, or names something twice"
+WAITS = "a human has not answered yet"
 
 
 class ToolApprovals:
@@ -57,8 +50,8 @@ class ToolApprovals:
             await Runner.run(agent, "Close the account of ada")
     """
 
-    def __init__(self, gate: Gate, *, interrupt: bool = False, at_provider: Collection[str] = ()) -> None:
-        self.gate = gate
+    def __init__(self, gate: Gate | AsyncGate, *, interrupt: bool = False, at_provider: Collection[str] = ()) -> None:
+        self._calls = ToolCalls(gate)
         self._interrupts = interrupt
         self._at_provider = frozenset(at_provider)
         self._supervised: dict[int, Any] = {}
@@ -103,12 +96,8 @@ class ToolApprovals:
         """
         requests: dict[str, str] = {}
         for item in result.interruptions:
-            found = self._answers.get(item.call_id)
-            if found is None:
-                given = _arguments(item.arguments or "")
-                name = item.qualified_name or item.name
-                answer = await asyncio.to_thread(submit, self.gate, name, given) if given is not None else None
-                found = answer.id if isinstance(answer, Waiting) else answer or Denial(NO_OBJECT, by="policy")
+            if (found := self._answers.get(item.call_id)) is None:
+                found = await asyncio.to_thread(self._submitted, item)
                 self._answers[item.call_id] = found
             if isinstance(found, str):
                 requests[item.call_id] = found
@@ -129,7 +118,7 @@ class ToolApprovals:
             request = saved["requests"].get(item.call_id)
             if request is not None:
                 self._answers[item.call_id] = request
-            if request is None or not await asyncio.to_thread(is_waiting, self.gate, request):
+            if request is None or not await asyncio.to_thread(self._calls.is_waiting, request):
                 state.approve(item)
         return state
 
@@ -162,7 +151,7 @@ class ToolApprovals:
             answered = await self._answered(context.tool_call_id, tool.qualified_name, given)
             if isinstance(answered, Denial):
                 return self._refusal(answered)
-            async with use_async(self.gate, answered, tool.qualified_name, given) as denial:
+            async with self._calls.ause(answered, tool.qualified_name, given) as denial:
                 return self._refusal(denial) if denial else await inner(context, arguments)
 
         vars(invoke).update(getattr(inner, "__dict__", {}), approvals=self)  # and what the SDK knows of it
@@ -175,27 +164,34 @@ class ToolApprovals:
             gated.needs_approval = self._needs_approval(tool)
         return gated
 
+    def _submitted(self, item: Any) -> Permit | Denial | str:
+        given = _arguments(item.arguments or "")
+        if given is None:
+            return Denial(NO_OBJECT, by="policy")
+        found = self._calls.submit(item.qualified_name or item.name, given, item.call_id)
+        return found.id if isinstance(found, Waiting) else found
+
     async def _answered(self, call: str, name: str, given: dict[str, Any]) -> Permit | Denial:
         known = self._answers.pop(call, None)
         if known is None:
-            return await asyncio.to_thread(decide, self.gate, name, given)
+            return await self._calls.adecide(name, given)
         if not isinstance(known, str):
             return known
-        found = await asyncio.to_thread(collect, self.gate, known)
-        return Denial(found.reason, by="nobody", request_id=known) if isinstance(found, Waiting) else found
+        found = await asyncio.to_thread(self._calls.collect, known, name, given)
+        return Denial(WAITS, by="nobody", request_id=known) if isinstance(found, Waiting) else found
 
     def _needs_approval(self, tool: Any) -> Callable[[Any, dict[str, Any], str], Awaitable[bool]]:
         own = tool.needs_approval
 
         async def needs(context: Any, arguments: dict[str, Any], call: str) -> bool:
-            if await asyncio.to_thread(asks, self.gate, tool.qualified_name, arguments):
+            if await asyncio.to_thread(self._calls.asks, tool.qualified_name, arguments):
                 return True
             return bool(await own(context, arguments, call) if callable(own) else own)
 
         return needs
 
     def _refusal(self, denial: Denial) -> "_Refusal":
-        made = _Refusal(denial_text(denial))
+        made = _Refusal(told(denial))
         made.terminate = denial.terminate
         self._stopped = self._stopped or (denial.terminate and not denial.halted)
         return made
@@ -233,7 +229,7 @@ class _Behavior:
 
     async def __call__(self, context: Any, results: list[Any]) -> Any:
         if self._stopped() or any(isinstance(each.output, _Refusal) and each.output.terminate for each in results):
-            return ToolsToFinalOutputResult(True, text("exit.SupervisionTerminated", reason=""))
+            return ToolsToFinalOutputResult(True, farewell())
         own = self._own
         if callable(own):
             found = own(context, results)

@@ -60,7 +60,7 @@ def test_allow(scene: Scene, play: Callable[..., Run]) -> None:
     run = play(gate, "good")
     assert (run.results, run.turns, scene.ran) == ([("did good", False)], 2, ["good"])
     assert outcome(gate) == [0]
-    assert [each["command"] for each in events(gate, "decision.evaluated")] == ['act({"what":"good"})']
+    assert [each["command"] for each in events(gate, "decision.evaluated")] == ['act({"what": "good"})']
 
 
 @applies("deny", each_way=True)
@@ -79,7 +79,7 @@ def test_approve(scene: Scene, play: Callable[..., Run]) -> None:
     gate = scene.gate("approve")
     assert play(gate, "ask me").results == [("did ask me", False)]
     assert scene.ran == ["ask me"]
-    assert [each.action.content for each in gate.asker.asked] == ['act({"what":"ask me"})']
+    assert [each.action.content for each in gate.asker.asked] == ['act({"what": "ask me"})']
     assert len(events(gate, "exec.started")) == 1
 
 
@@ -94,9 +94,9 @@ def test_reject(scene: Scene, play: Callable[..., Run]) -> None:
 
 @applies("edit", each_way=True)
 def test_edit(scene: Scene, play: Callable[..., Run]) -> None:
-    gate = scene.gate(("edit", 'act({"what":"good"})'), "approve")
+    gate = scene.gate(("edit", 'act({"what": "good"})'), "approve")
     ((text, wrong),) = play(gate, "ask me").results
-    assert "changed it, and neither may run" in text
+    assert text.startswith("Not executed")
     assert wrong
     assert (scene.ran, outcome(gate)) == ([], [])
 
@@ -219,6 +219,17 @@ def test_stranger(scene: Scene, driver: Any) -> None:
     assert run.paused == ("ask a",) or run.results[0][0].startswith("Not executed")
 
 
+@applies("edited")
+def test_edited(scene: Scene, driver: Any) -> None:
+    gate = scene.gate()
+    driver.pause(gate, "ask a")
+    ((text, wrong),) = driver.resume(gate, {"ask a": ("edit", "good")}).results
+    assert "changed it, and neither may run" in text
+    assert "good" in text
+    assert wrong
+    assert scene.ran == []
+
+
 @applies("resumed")
 def test_resumed(scene: Scene, driver: Any) -> None:
     def begins() -> None:
@@ -253,4 +264,4 @@ def test_example(scene: Scene, driver: Any) -> None:
     printed = driver.example(gate, {"customer": "ada"})
     assert '"not her"' in printed
     assert "closed" not in printed
-    assert gate.asker.asked[0].action.content == 'close_account({"customer":"ada"})'
+    assert gate.asker.asked[0].action.content == 'close_account({"customer": "ada"})'

@@ -71,6 +71,7 @@ class Scene:
             authority=AUTHORITY,
             requester="os:1:starter",
             instance="the same",
+            durable=True,
             **limits,
         )
 

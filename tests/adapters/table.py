@@ -10,7 +10,7 @@ ROWS = {
     "deny": "What the policy denies does not run; the model reads why, in the framework's form of a result",
     "approve": "What a human approves runs, once",
     "reject": "What a human rejects does not run; the model reads their words as one quoted string",
-    "edit": "A call that a human has changed does not run, nor does what the model proposed; the model is told",
+    "edit": "A call that a human has changed does not run, nor does what the model proposed",
     "time_out": "Where nobody answers in time it does not run",
     "parallel": "Of several calls at once with the middle one denied the others run; results keep their order",
     "stop": "A human stops the run: each call gets a result, none runs, and the model is not asked again",
@@ -22,6 +22,9 @@ ROWS = {
     "retried": "What the framework tries a second time is judged a second time, or does not run",
     "answered": "The framework's own way of asking: the app's user approves or rejects, by the identity the app names",
     "stranger": "There, an answer by somebody who may not answer decides nothing",
+    "edited": "There, a call that the app's user has changed does not run either; the model reads what it was to be",
+    "resumed": "Killed while a human is asked, and resumed in another process: what was approved runs, once",
+    "killed": "Killed while a tool runs, and resumed: it does not run again",
 }
 """By row: what holds."""
 
@@ -55,7 +58,7 @@ ADAPTERS = (
         "openai_agents",
         "openai-agents",
         ("run", "run_streamed", "run_handed_over", "run_in_a_tool", "run_mcp", "run_later_tool"),
-        {"changed": NOTHING_BETWEEN, "bypassed": NOTHING_BETWEEN, "retried": ONCE},
+        {"changed": NOTHING_BETWEEN, "bypassed": NOTHING_BETWEEN, "retried": ONCE, "edited": "It has no edits."},
     ),
 )
 

@@ -105,13 +105,8 @@ class Driver:
             thread: Any = {"configurable": {"thread_id": "1"}}
             if "messages" not in given:
                 names = {i.value["args"]["what"]: i.id for i in agent.get_state(thread).interrupts}
-                given = (
-                    Command(
-                        resume={names[what]: {"type": kind, "message": words} for what, (kind, words) in given.items()}
-                    )
-                    if given
-                    else None
-                )
+                resumed = {names[what]: _decision(*answer) for what, answer in given.items()}
+                given = Command(resume=resumed) if resumed else None
             return _told(agent.invoke(given, thread, durability="sync"), model)
 
 
@@ -119,3 +114,9 @@ def _told(state: dict[str, Any], model: Scripted) -> Run:
     paused = tuple(i.value["args"]["what"] for i in state.get("__interrupt__", ()))
     told = [(m.text, m.status == "error") for m in state["messages"] if isinstance(m, ToolMessage)]
     return Run(told, len(model.asked), paused)
+
+
+def _decision(kind: str, words: str) -> dict[str, Any]:
+    if kind == "edit":
+        return {"type": "edit", "edited_action": {"name": TOOL, "args": {"what": words}}}
+    return {"type": kind, "message": words}

@@ -10,9 +10,7 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 from mcp import types
 
 from humanlayer_agent import Gate
-from humanlayer_agent.adapters import AppUser
 from humanlayer_agent.adapters.openai_agents import ToolApprovals
-from humanlayer_agent.adapters.tool_calls import answer
 from tests.adapters.scenes import TOOL, Run, Scene
 
 set_tracing_disabled(True)
@@ -122,7 +120,7 @@ class Driver:
             for call, request in saved["requests"].items():
                 if waits[call] in answers:
                     kind, words = answers[waits[call]]
-                    answer(gate, request, kind, AppUser(by, "login"), words)
+                    gate.answer(request, kind, by=by, assurance="login", words=words)
             return _told(await Runner.run(agent, await approvals.resume(agent, saved)), model)
 
         return asyncio.run(resumed())
