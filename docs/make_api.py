@@ -23,6 +23,7 @@ MODULES = (
     f"{PACKAGE}.adapters",
     f"{PACKAGE}.adapters.langchain",
     f"{PACKAGE}.adapters.openai_agents",
+    f"{PACKAGE}.adapters.pydantic_ai",
     f"{PACKAGE}.approvals.model",
     f"{PACKAGE}.policy.decision",
     f"{PACKAGE}.errors",

@@ -21,6 +21,10 @@ T = TypeVar("T")
 EDITED = "the call of a tool can't be changed: reject it, and say what you want"
 UNKNOWN = "it was let through before the run was interrupted, and whether it ran is not known: it does not run again"
 
+AT_PROVIDER = (
+    "the calls of {} can't be judged, it runs at the model's provider: leave it out, or name it in at_provider"
+)
+
 
 class ToolCalls:
     """Calls of tools before one Gate. What goes wrong here, or there, denies.

@@ -16,6 +16,7 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.testing.approvers import ScriptedDirector
 from tests.adapters.scenes import Run, Scene, events
+from tests.adapters.steps import begin, go_on
 from tests.adapters.table import ADAPTERS, cases
 
 ROOT = Path(__file__).parents[2]
@@ -232,26 +233,20 @@ def test_edited(scene: Scene, driver: Any) -> None:
 
 @applies("resumed")
 def test_resumed(scene: Scene, driver: Any) -> None:
-    def begins() -> None:
-        driver.pause(scene.gate(), "one", "ask a", "ask b")
-        os.kill(os.getpid(), 9)
-
-    def goes_on() -> None:
-        run = driver.resume(scene.gate(), {"ask a": ("approve", ""), "ask b": ("reject", "no")})
-        assert [text[:12] for text, _ in run.results] == ["did one", "did ask a", "Not executed"]
-
-    assert scene.in_another_process(begins) == 9
-    assert scene.in_another_process(goes_on) == 0
+    answers = {"ask a": ("approve", ""), "ask b": ("reject", "no")}
+    scene.gate().close()  # the store is there
+    assert scene.in_another_process(begin, driver, "one", "ask a", "ask b") == 9
+    assert scene.in_another_process(go_on, driver, answers, "did one", "did ask a", "Not executed") == 0
     assert sorted(scene.ran) == ["ask a", "one"]
 
 
 @applies("killed")
 def test_killed(scene: Scene, driver: Any) -> None:
-    scene.in_another_process(lambda: driver.pause(scene.gate(), "ask die"))
-    assert scene.in_another_process(lambda: driver.resume(scene.gate(), {"ask die": ("approve", "")})) == 9
+    scene.gate().close()
+    assert scene.in_another_process(begin, driver, "ask die") == 9
+    assert scene.in_another_process(go_on, driver, {"ask die": ("approve", "")}) == 9
     assert scene.ran == ["ask die"]
-    for _ in range(2):
-        scene.in_another_process(lambda: driver.resume(scene.gate(), {}))
+    assert scene.in_another_process(go_on, driver, {}) == 0
     assert scene.ran == ["ask die"]
 
 

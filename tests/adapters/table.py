@@ -60,6 +60,13 @@ ADAPTERS = (
         ("run", "run_streamed", "run_handed_over", "run_in_a_tool", "run_mcp", "run_later_tool"),
         {"changed": NOTHING_BETWEEN, "bypassed": NOTHING_BETWEEN, "retried": ONCE, "edited": "It has no edits."},
     ),
+    Adapter(
+        "PydanticAI",
+        "pydantic_ai",
+        "pydantic-ai",
+        ("run", "run_streamed"),
+        {"bypassed": NOTHING_BETWEEN},
+    ),
 )
 
 
