@@ -24,6 +24,7 @@ MODULES = (
     f"{PACKAGE}.adapters.langchain",
     f"{PACKAGE}.adapters.openai_agents",
     f"{PACKAGE}.adapters.pydantic_ai",
+    f"{PACKAGE}.adapters.inspect_ai",
     f"{PACKAGE}.approvals.model",
     f"{PACKAGE}.policy.decision",
     f"{PACKAGE}.errors",

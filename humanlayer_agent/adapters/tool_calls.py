@@ -5,7 +5,6 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from humanlayer_agent.action import Action
 from humanlayer_agent.adapters import AppUser
 from humanlayer_agent.agents.async_gate import AsyncGate
 from humanlayer_agent.agents.python_gate import Gate
@@ -55,17 +54,16 @@ class ToolCalls:
         Yields:
             None where it may run now; a `Denial` where it may not: it is another call than was judged, for example.
         """
-
-        def started() -> Denial | Action:
-            action = self.gate.call(tool, arguments)
-            return self.gate.start(permit, action) or action
-
-        action = _or_denied(started)
-        if isinstance(action, Denial):
-            yield action
+        denial = self.start(permit, tool, arguments)
+        if denial is not None:
+            yield denial
         else:
-            with self.gate.using(replace(permit, started=True), action):
+            with self.gate.using(replace(permit, started=True), permit.action):
                 yield None
+
+    def start(self, permit: Permit, tool: str, arguments: Mapping[str, Any]) -> Denial | None:
+        """Use the permit of a call for what is about to run, where somebody else runs it: `gate.finish` is theirs."""
+        return _or_denied(lambda: self.gate.start(permit, self.gate.call(tool, arguments)))
 
     def ause(
         self, permit: Permit, tool: str, arguments: Mapping[str, Any]

@@ -49,6 +49,8 @@ class Adapter:
 
 
 NOTHING_BETWEEN = "There is no place where anything could come between: the call is judged directly before the tool."
+OUR_CHANNELS = "It has no way of asking of its own that would be used here: humans are reached by our channels."
+NO_STATE = "It keeps no state of a call that waits; a killed run begins anew, and is asked about anew."
 ONCE = "It tries no tool a second time by itself."
 
 ADAPTERS = (
@@ -66,6 +68,18 @@ ADAPTERS = (
         "pydantic-ai",
         ("run", "run_streamed"),
         {"bypassed": NOTHING_BETWEEN},
+    ),
+    Adapter(
+        "Inspect AI",
+        "inspect_ai",
+        "inspect-ai",
+        without={
+            "changed": "Only Inspect's own sentinel could change a call then: the sample is terminated after it.",
+            "bypassed": NOTHING_BETWEEN,
+            "retried": ONCE,
+            **dict.fromkeys(("answered", "stranger", "edited"), OUR_CHANNELS),
+            **dict.fromkeys(("resumed", "killed"), NO_STATE),
+        },
     ),
 )
 
