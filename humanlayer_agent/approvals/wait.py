@@ -1,4 +1,4 @@
-"""What has to be waited for while humans decide, told step by step, and the two ways to wait for it.
+"""The steps of waiting while humans decide, and the two ways to take them.
 
 Who asks is a generator that yields what it waits for. On a thread (`on_thread`) that thread waits. On an event loop
 (`on_loop`) nobody's waiting costs a thread, but for the one question that a human has before them at the channel of
