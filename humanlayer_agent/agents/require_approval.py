@@ -15,9 +15,9 @@ from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from humanlayer_agent.action import FUNCTION, Action, tool_arguments
 from humanlayer_agent.approvals.conversation import describe
+from humanlayer_agent.approvals.event_loop import off_loop, on_loop
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Denial, Permit
-from humanlayer_agent.approvals.wait import off_loop, on_loop
 from humanlayer_agent.errors import ActionDenied, ConfigError
 
 P = ParamSpec("P")
