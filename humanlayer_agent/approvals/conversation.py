@@ -227,12 +227,15 @@ class Asking:
         return any(step.to in self._here for step in due_by_now(self._store, request, rule, self._clock()))
 
     def _at_our_channel(self, request: ApprovalRequest, deadline: float) -> Permit | Denial | None:
-        """Put it before the human here, in turn. None where it goes on waiting, for others."""
-        mine = False
+        """Put it before the human here, in turn. None where it goes on waiting, for others.
+
+        A channel that only waits puts nothing before anybody: any number may wait there at the same time.
+        """
+        mine, in_turn = False, not getattr(self._asker, "only_waits", False)
         with self._lock:
             self._waiting[request.id] = request
         try:
-            mine = self._turn.acquire(timeout=max(0.0, deadline - self._monotonic()))
+            mine = not in_turn or self._turn.acquire(timeout=max(0.0, deadline - self._monotonic()))
             # What was said while this thread waited for its turn. (An editor may well change their mind.)
             if earlier := self.stopped if request.parent else self.refusal(request.digest):
                 self._store.withdraw(request.id, earlier.reason)
@@ -244,7 +247,7 @@ class Asking:
         finally:
             with self._lock:
                 self._waiting.pop(request.id, None)
-            if mine:  # only now: what was answered is recorded, and the next thread sees it
+            if mine and in_turn:  # only now: what was answered is recorded, and the next thread sees it
                 self._turn.release()
 
     def _hear(self, request: ApprovalRequest, deadline: float) -> Answer | None:
