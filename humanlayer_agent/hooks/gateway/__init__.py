@@ -9,6 +9,7 @@ import itertools
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from humanlayer_agent.approvals.model import ApprovalRequest, Denial, Outcome, P
 from humanlayer_agent.audit import events
 from humanlayer_agent.errors import AgentsStopped, ChannelError, ConfigError, HumanlayerError
 from humanlayer_agent.hooks.gateway.calls import (
+    ANSWERS,
     CALL,
     CANCELLED,
     COMPLETE,
@@ -47,7 +49,7 @@ from humanlayer_agent.hooks.gateway.messages import (
     lines,
     written,
 )
-from humanlayer_agent.hooks.gateway.tool_lists import Noticed, ToolLists
+from humanlayer_agent.hooks.gateway.tool_lists import Noticed, ToolLists, digest_of
 from humanlayer_agent.hooks.gateway.upstreams import ServerGone, Upstream
 from humanlayer_agent.hooks.judge import Elsewhere, ToolGone
 from humanlayer_agent.policy.decision import Verdict
@@ -64,7 +66,7 @@ _NOBODY = (
     "makes one"
 )
 _CHANGED = "what the server says of this tool changed while a human was asked: propose it again"
-_EDITED = "a call can't be edited: reject it, and say what you want"
+_EDITED = "what is called is what the client has sent, or nothing: propose the other call by itself"
 _ENDED = "the server has ended, and nobody knows what became of it"
 
 
@@ -146,6 +148,7 @@ class Gateway:
         self._lock = threading.Lock()  # for what follows
         self._calls: dict[Id, _Call] = {}  # what the client has asked, until it is answered
         self._asked: set[Id] = set()  # what the server has asked the client
+        self._asked_back: deque[str] = deque(maxlen=MAX_OPEN)  # calls that the server wants to know more of
         self._judging: set[_Call] = set()
         self._keys = itertools.count(1)
         self._closed = False
@@ -288,7 +291,7 @@ class Gateway:
         if isinstance(permit, Denial):
             return self._refusal(call, denial_text(permit))
         if permit.action.content != action.content:
-            return self._taken_back(call, permit, _EDITED, by="human")
+            return self._taken_back(call, permit, _EDITED, edited=permit.action.content)
         if self._doubt(call) != doubt:
             return self._taken_back(call, permit, _CHANGED)
         if not permit.started and (denial := self._gate.start(permit, self._action(call))):
@@ -330,7 +333,10 @@ class Gateway:
 
     def _doubt(self, call: _Call) -> str:
         said = self._lists.doubt(call.tool) if call.tool else ""
-        if more := beyond_arguments(call.request):
+        more = beyond_arguments(call.request)
+        if _state(call.request) in self._asked_back:
+            more -= ANSWERS
+        if more:
             named = one_line(", ".join(sorted(more))[:200])
             said = f"{said} Besides its arguments the server gets {named}.".strip()
         return said
@@ -344,13 +350,15 @@ class Gateway:
             self._gate.record(action, decision, denied="nobody is asked about completions")
         return self._result(call, {"completion": {"values": [], "total": 0, "hasMore": False}})
 
-    def _taken_back(self, call: _Call, permit: Permit, why: str, *, by: Any = "policy") -> Message:
+    def _taken_back(self, call: _Call, permit: Permit, why: str, *, edited: str = "") -> Message:
         """The refusal of what was permitted and is not to run."""
         if permit.started:
             self._gate.finish(permit, Outcome(None, why, started=False))
         else:
             self._gate.store.void(permit.id, why)
-        return self._refusal(call, denial_text(Denial(why, by=by, decision=permit.decision)))
+        by: Any = "human" if edited else "policy"
+        denial = Denial(why, by=by, decision=permit.decision, request_id=permit.request_id, edited=edited)
+        return self._refusal(call, denial_text(denial))
 
     def _refusal(self, call: _Call, text: str, code: int = REFUSED) -> Message:
         """What the client gets instead of a result: of a tool, words that the agent reads."""
@@ -403,6 +411,9 @@ class Gateway:
             return
         if call.method == LIST and "result" in message:
             message = self._listed(call, message)
+        result = message.get("result")
+        if call.tool and isinstance(result, dict) and result.get("resultType") == "input_required":
+            self._asked_back.append(_state(call.request, result.get("requestState")))
         self._finish(call, _outcome(message))
         self._tell(message)
 
@@ -482,6 +493,13 @@ class Gateway:
                     left = left[os.write(self._to, left) :]
         except OSError:
             self._ended()
+
+
+def _state(request: Message, *state: Any) -> str:
+    """What a call and its continuation have in common: the tool, its arguments, and the state that the server gave."""
+    params = request.get("params") or {}
+    given = state[0] if state else params.get("requestState")
+    return digest_of([params.get("name"), params.get("arguments") or {}, given])
 
 
 def _outcome(response: Message) -> Outcome:

@@ -44,6 +44,8 @@ _CHANGES = frozenset({"toolsListChanged", "promptsListChanged", "resourcesListCh
 """What a client may want to be told of at any time."""
 _KNOWN = {same_but_for_case(each): each for each in PASSED | JUDGED | NOTICES}
 
+ANSWERS = frozenset({"requestState", "inputResponses"})
+"""By these a call goes on for which the server wanted to know more (since 2026-07-28): the client's answers to that."""
 MAX_SHOWN = 65_536
 """Most characters of a call that a human is shown."""
 _META = "_meta"
