@@ -188,7 +188,7 @@ def written(text: str, *, cwd: str = "") -> Action:
     return Action(text, type=FUNCTION, cwd=cwd, interpreter=("tool", "call"), tool=called["name"], arguments=arguments)
 
 
-_CALLED = re.compile(r"(?P<name>[\w.:-]+)\((?P<given>\{.*\})\)", re.DOTALL)
+_CALLED = re.compile(r"(?P<name>[\w.:-]+(?:/[\w.:-]+)*)\((?P<given>\{.*\})\)", re.DOTALL)
 
 
 def tool_arguments(given: Mapping[str, Any]) -> str:

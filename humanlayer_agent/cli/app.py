@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from humanlayer_agent import __version__
-from humanlayer_agent.cli.ask import ask, mcp
+from humanlayer_agent.cli.ask import ask
 from humanlayer_agent.cli.audit.audit_commands import app as audit
 from humanlayer_agent.cli.catalog import app as catalog
 from humanlayer_agent.cli.channel import app as channel
@@ -18,6 +18,7 @@ from humanlayer_agent.cli.exec import exec_
 from humanlayer_agent.cli.grants import app as grants
 from humanlayer_agent.cli.hub import hub
 from humanlayer_agent.cli.init import init
+from humanlayer_agent.cli.mcp import mcp
 from humanlayer_agent.cli.people import app as people
 from humanlayer_agent.cli.plan import plan
 from humanlayer_agent.cli.policy.policy_commands import app as policy
