@@ -61,6 +61,14 @@ $(BIN)/python:
 	@.venv-mini-v1/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
+# Frameworks that adapters are for, all in one environment: what they need is not what we need. They come in 40 s, 0.9 GB.
+.venv-adapters/.test: pyproject.toml tests/adapters/requirements.txt
+	@echo "==> installing agent frameworks into .venv-adapters"
+	@test -x .venv-adapters/bin/python || $(PYTHON) -m venv .venv-adapters
+	@.venv-adapters/bin/python -m pip install --quiet --disable-pip-version-check -r tests/adapters/requirements.txt
+	@.venv-adapters/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
 # Harbor needs Python 3.12. Where there is none, its tests say so and are left out.
 ifndef PYTHON312
 PYTHON312 := $(shell for p in python3.12 python3.13 $(HOME)/.pyenv/versions/3.1[23].*/bin/python; do \
@@ -78,7 +86,7 @@ endif
 
 # The environments that the tests run in, made at the same time.
 .PHONY: test-environments
-test-environments: .venv/.compiled .venv-mini-v1/.test .venv-harbor/.test
+test-environments: .venv/.compiled .venv-mini-v1/.test .venv-harbor/.test .venv-adapters/.test
 
 # Left to the workers, which begin at the same time, each would compile each module.
 .venv/.compiled: .venv/.test
@@ -146,5 +154,5 @@ pictures: .venv/.test
 		PYTHONPATH=. $(BIN)/python docs/$$each.py || exit 1; done
 
 clean:
-	rm -rf .venv .venv-mini-v1 .venv-harbor build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-mini-v1 .venv-harbor .venv-adapters build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -127,7 +127,7 @@ def _ours() -> list[str]:
     found = [
         m.name for m in pkgutil.walk_packages(humanlayer_agent.__path__, "humanlayer_agent.", onerror=lambda _: None)
     ]
-    foreign = (".mini", ".harbor", ".docker", ".harness", ".testing", ".__main__", ".cli.report")
+    foreign = (".adapters", ".mini", ".harbor", ".docker", ".harness", ".testing", ".__main__", ".cli.report")
     web = () if importlib.util.find_spec("starlette") and importlib.util.find_spec("uvicorn") else (".web",)
     return [*_LATER, *(name for name in found if not any(part in name for part in (*foreign, *web)))]
 

@@ -1,0 +1,261 @@
+"""LangChain agents, and the LangGraph graphs that they are: a middleware that judges every call of a tool.
+
+    agent = create_agent(model, tools, middleware=[..., ApprovalMiddleware(Gate.from_config())])
+
+It stands last, so that it sees a call as it will run. Where a human is asked, the call waits for them, in place; with
+`interrupt=True` the graph is interrupted instead, and its checkpointer keeps what waits.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from humanlayer_agent.adapters import AppUser
+from humanlayer_agent.adapters.tool_calls import EDITED, UNKNOWN, ToolCalls, farewell, told
+from humanlayer_agent.agents.async_gate import AsyncGate
+from humanlayer_agent.agents.python_gate import Gate
+from humanlayer_agent.approvals.model import AnswerKind, Denial, Permit, Waiting
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.extras import lacks
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, ToolCallRequest
+    from langchain_core.messages import AIMessage, ToolMessage
+    from langgraph.func import task
+    from langgraph.prebuilt import ToolRuntime
+    from langgraph.types import interrupt
+except ImportError as error:
+    raise ConfigError(lacks("The middleware for LangChain", "langchain", error)) from error
+
+__all__ = ["ApprovalMiddleware"]
+
+Result = Any
+"""What a handler returns: a ToolMessage, or a Command of the tool."""
+
+NO_TOOL = "the agent has no tool of this name where its calls are judged"
+"""Also where another middleware brings the tool: that one has to stand before."""
+
+BYPASSED = (
+    "another middleware had something else run than the tool that was judged: ApprovalMiddleware has to stand last"
+)
+"""Or it answered by itself, which can't be told from here."""
+
+
+class ApprovalMiddleware(AgentMiddleware):
+    """Judges each call of a tool, and runs it once, exactly as it was judged.
+
+    What may not run is told to the model as a ToolMessage with status "error"; the others of the same message run.
+    Where a human has stopped the run, every call gets such a message, and the model is not asked again.
+
+    Args:
+        gate: the Gate of the run.
+        interrupt: where a human is asked, interrupt the graph instead of waiting in place. The agent needs a
+            checkpointer. The value of the interrupt is that of LangChain's own ("tool_approval", its `per_call` mode)
+            with the id of the `request`, and is resumed with the same decisions: approve, reject, respond. Whatever it
+            is resumed with, an answer by one of our channels counts.
+        answered_by: the user who resumes the graph, as the app knows them, or a function that says it of a call. What
+            the graph is resumed with counts as this user's answer; where it is None, it decides nothing.
+
+    Example::
+
+            agent = create_agent(model, tools, middleware=[ApprovalMiddleware(Gate.from_config())])
+            agent.invoke({"messages": "Tidy up"})
+    """
+
+    def __init__(
+        self,
+        gate: Gate | AsyncGate,
+        *,
+        interrupt: bool = False,
+        answered_by: AppUser | Callable[[ToolCallRequest], AppUser | None] | None = None,
+    ) -> None:
+        super().__init__()
+        if answered_by is not None and not interrupt:
+            raise ConfigError("answered_by: without interrupt=True nobody answers by the app")
+        self._calls = ToolCalls(gate)
+        self._interrupts = interrupt
+        self._answered_by = answered_by
+
+    # LangChain calls these
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Result]) -> Result:
+        """Judge a call, and run it where it may."""
+        call = _Call(request)
+        if request.tool is None:
+            return call.denied(Denial(NO_TOOL, by="policy"))
+        if self._interrupts:
+            kept = call.kept(task(name=_STEP)(call.submission(self._calls))().result())
+            answered = self._resumed(call, kept)
+        else:
+            answered = self._calls.decide(call.name, call.arguments)
+        if isinstance(answered, Denial):
+            return call.denied(answered)
+        guarded = _GuardedTool(self._calls, answered, call)
+        return guarded.passed(handler(request.override(tool=guarded)))
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Result]]
+    ) -> Result:
+        """Judge a call, and run it where it may, without holding up the event loop."""
+        call = _Call(request)
+        if request.tool is None:
+            return call.denied(Denial(NO_TOOL, by="policy"))
+        if self._interrupts:
+            submission = call.submission(self._calls)
+
+            async def submitted() -> dict[str, str]:
+                return await asyncio.to_thread(submission)
+
+            kept = call.kept(await task(name=_STEP)(submitted)())
+            answered = await asyncio.to_thread(self._resumed, call, kept)
+        else:
+            answered = await self._calls.adecide(call.name, call.arguments)
+        if isinstance(answered, Denial):
+            return call.denied(answered)
+        guarded = _GuardedTool(self._calls, answered, call)
+        return guarded.passed(await handler(request.override(tool=guarded)))
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Ask the model, unless the run was stopped."""
+        return _stopped(request.messages) or handler(request)
+
+    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Ask the model, unless the run was stopped."""
+        return _stopped(request.messages) or await handler(request)
+
+    # Ours
+
+    def _resumed(self, call: "_Call", kept: Permit | Denial | str) -> Permit | Denial:
+        """What became of a call: where it waits for a human, the graph is interrupted, and does this again later."""
+        if not isinstance(kept, str):
+            return kept
+        found = self._calls.collect(kept, call.name, call.arguments)
+        while isinstance(found, Waiting):
+            given = interrupt(call.approval_request(found))
+            user = self._answered_by(call.request) if callable(self._answered_by) else self._answered_by
+            kind, words, edited = _decision(given)
+            if user is not None and kind is not None:
+                self._calls.answer(kept, kind, user, words)
+            found = self._calls.collect(kept, call.name, call.arguments)
+            if edited and isinstance(found, Denial):
+                found = replace(found, reason=EDITED, edited=edited)
+        return found
+
+
+_STEP = "humanlayer"
+"""The name of the step in which a graph keeps the id of a request."""
+
+
+class _Call:
+    """A call of a tool, as it reaches the middleware."""
+
+    def __init__(self, request: ToolCallRequest) -> None:
+        self.request = request
+        self.name = str(request.tool_call["name"])
+        self.arguments = dict(request.tool_call["args"])
+        self._answered: Permit | Denial | None = None
+
+    @property
+    def key(self) -> str:
+        """What names this call in this graph, also when it is resumed."""
+        place = self.request.runtime.config.get("configurable", {})
+        return "/".join(
+            str(each) for each in (place.get("thread_id"), place.get("checkpoint_ns"), self.request.tool_call["id"])
+        )
+
+    def submission(self, calls: ToolCalls) -> Callable[[], dict[str, str]]:
+        """What is done once, and what the graph keeps of it: the id of the request, or that none was needed."""
+
+        def submitted() -> dict[str, str]:
+            found = calls.submit(self.name, self.arguments, self.key)
+            if isinstance(found, Waiting):
+                return {"request": found.id}
+            self._answered = found
+            return {"denied": found.reason} if isinstance(found, Denial) else {}
+
+        return submitted
+
+    def kept(self, step: dict[str, str]) -> Permit | Denial | str:
+        """What the step has led to, now or before the graph was interrupted: a request's id, or the answer."""
+        if self._answered is not None:
+            return self._answered
+        return step.get("request") or Denial(step.get("denied", UNKNOWN), by="policy")
+
+    def approval_request(self, waiting: Waiting) -> dict[str, Any]:
+        return {
+            "type": "tool_approval",
+            "tool_call_id": self.request.tool_call["id"],
+            "name": self.name,
+            "args": self.arguments,
+            "description": waiting.request.decision.reason,
+            "request": waiting.id,
+        }
+
+    def visible(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments without those that the graph itself puts in: its state, its store, the runtime."""
+        tool: Any = self.request.tool
+        schema = tool.tool_call_schema
+        if isinstance(schema, dict):
+            return dict(arguments)
+        hidden = set(tool.get_input_schema().model_fields) - set(schema.model_fields) - set(self.arguments)
+        return {k: v for k, v in arguments.items() if k not in hidden and not isinstance(v, ToolRuntime)}
+
+    def denied(self, denial: Denial) -> ToolMessage:
+        return ToolMessage(
+            told(denial),
+            name=self.name,
+            tool_call_id=self.request.tool_call["id"],
+            status="error",
+            artifact={_STEP: {"by": denial.by, "request": denial.request_id, "terminate": denial.terminate}},
+        )
+
+
+class _GuardedTool:
+    """A tool that runs for one permit, with what was judged and nothing else: other middleware may change a call."""
+
+    def __init__(self, calls: ToolCalls, permit: Permit, call: _Call) -> None:
+        self._calls, self._permit, self._call = calls, permit, call
+        self._reached = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._call.request.tool, name)
+
+    def invoke(self, call: dict[str, Any], config: Any = None, **more: Any) -> Any:
+        self._reached = True
+        with self._calls.use(self._permit, call["name"], self._call.visible(call["args"])) as denial:
+            return self._call.denied(denial) if denial else self._call.request.tool.invoke(call, config, **more)
+
+    async def ainvoke(self, call: dict[str, Any], config: Any = None, **more: Any) -> Any:
+        self._reached = True
+        async with self._calls.ause(self._permit, call["name"], self._call.visible(call["args"])) as denial:
+            return self._call.denied(denial) if denial else await self._call.request.tool.ainvoke(call, config, **more)
+
+    def passed(self, result: Result) -> Result:
+        """The result, where it is the tool's or says that there is none. Whatever else ran was not judged."""
+        if self._reached or getattr(result, "status", "") == "error":
+            return result
+        self._calls.gate.stop(BYPASSED)
+        return self._call.denied(Denial(BYPASSED, by="policy", terminate=True))
+
+
+def _decision(given: object) -> tuple[AnswerKind | None, str, str]:
+    """What a graph is resumed with: the kind of the answer, the words, and what an edit makes of the call."""
+    if not isinstance(given, dict) or given.get("type") not in ("approve", "reject", "respond", "edit"):
+        return None, "", ""
+    if given["type"] == "edit":
+        return "reject", "", json.dumps(given.get("edited_action"), ensure_ascii=False, default=str)
+    kind: AnswerKind = given["type"]
+    return kind, str(given.get("message") or ""), ""
+
+
+def _stopped(messages: list[Any]) -> AIMessage | None:
+    """The last message of a run that a human has stopped; None where it goes on."""
+    for message in reversed(messages):
+        if not isinstance(message, ToolMessage):
+            return None
+        ours = message.artifact.get(_STEP) if isinstance(message.artifact, dict) else None
+        if ours and ours["terminate"]:
+            return AIMessage(farewell())
+    return None

@@ -1,0 +1,121 @@
+"""The call of a tool, as every adapter handles it: judged, run by its permit, and told to the model where it is not."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from humanlayer_agent.action import Action
+from humanlayer_agent.adapters import AppUser
+from humanlayer_agent.agents.async_gate import AsyncGate
+from humanlayer_agent.agents.python_gate import Gate
+from humanlayer_agent.approvals.conversation import describe
+from humanlayer_agent.approvals.denial_texts import denial_text, text
+from humanlayer_agent.approvals.model import AnswerKind, Denial, Permit, Waiting
+from humanlayer_agent.approvals.store_interface import now_ms
+from humanlayer_agent.approvals.wait import off_loop
+from humanlayer_agent.policy.decision import Verdict
+
+T = TypeVar("T")
+
+EDITED = "the call of a tool can't be changed: reject it, and say what you want"
+UNKNOWN = "it was let through before the run was interrupted, and whether it ran is not known: it does not run again"
+
+
+class ToolCalls:
+    """Calls of tools before one Gate. What goes wrong here, or there, denies.
+
+    Args:
+        gate: a Gate, or an AsyncGate.
+    """
+
+    def __init__(self, gate: Gate | AsyncGate) -> None:
+        self.gate = gate.gate if isinstance(gate, AsyncGate) else gate
+        self._async = AsyncGate(self.gate)
+
+    def decide(self, tool: str, arguments: Mapping[str, Any]) -> Permit | Denial:
+        """Judge a call, and wait for a human where the policy asks for one."""
+        return _or_denied(lambda: self.gate.decide(tool, arguments))
+
+    async def adecide(self, tool: str, arguments: Mapping[str, Any]) -> Permit | Denial:
+        """Judge a call, and wait for a human without holding up the event loop."""
+        try:
+            return await self._async.decide(tool, arguments)
+        except Exception as error:
+            return _failed(error)
+
+    @contextmanager
+    def use(self, permit: Permit, tool: str, arguments: Mapping[str, Any]) -> Iterator[Denial | None]:
+        """Use the permit of a call for what is about to run, and record how that ends.
+
+        Yields:
+            None where it may run now; a `Denial` where it may not: it is another call than was judged, for example.
+        """
+
+        def started() -> Denial | Action:
+            action = self.gate.call(tool, arguments)
+            return self.gate.start(permit, action) or action
+
+        action = _or_denied(started)
+        if isinstance(action, Denial):
+            yield action
+        else:
+            with self.gate.using(replace(permit, started=True), action):
+                yield None
+
+    def ause(
+        self, permit: Permit, tool: str, arguments: Mapping[str, Any]
+    ) -> AbstractAsyncContextManager[Denial | None]:
+        """Do what `use` does, without holding up the event loop."""
+        return off_loop(self.use(permit, tool, arguments))
+
+    # Calls that nobody waits for
+
+    def submit(self, tool: str, arguments: Mapping[str, Any], key: str) -> Permit | Denial | Waiting:
+        """Judge a call, and ask a human where the policy does, without waiting for them.
+
+        Args:
+            key: names this call among all of the agent.
+        """
+        return _or_denied(lambda: self.gate.submit(self.gate.call(tool, arguments), key=key))
+
+    def collect(self, request: str, tool: str, arguments: Mapping[str, Any]) -> Permit | Denial | Waiting:
+        """Return what has become of a call that was submitted. A permit is given out once."""
+        return _or_denied(lambda: self.gate.collect(request, self.gate.call(tool, arguments)))
+
+    def asks(self, tool: str, arguments: Mapping[str, Any]) -> bool:
+        """Tell whether a human is asked about a call. Nothing is recorded: it is judged when it is about to run."""
+        decision = self.gate.director.evaluate(self.gate.call(tool, arguments))
+        return decision.verdict is Verdict.ASK and decision.enforced
+
+    def is_waiting(self, request: str) -> bool:
+        """Tell whether a request still waits for a human."""
+        found = self.gate.store.get(request)
+        return found is not None and found.state == "pending" and found.expires > now_ms()
+
+    def answer(self, request: str, kind: AnswerKind, user: AppUser, words: str = "") -> None:
+        """Record an answer that came by the framework's own way of asking. Whether it counts, the Gate says."""
+        self.gate.answer(request, kind, by=user.by, assurance=user.assurance, words=words)
+
+
+def told(denial: Denial) -> str:
+    """Return what the model reads in the place of a call's result."""
+    return denial_text(denial, "call")
+
+
+def farewell() -> str:
+    """Return the last message of a run that a human has stopped."""
+    return text("exit.SupervisionTerminated", reason="")
+
+
+def _or_denied(decision: Callable[[], T]) -> T | Denial:
+    try:
+        return decision()
+    except ValueError as error:  # what it is given can't be shown to a human
+        return Denial(str(error), by="policy")
+    except Exception as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> Denial:
+    return Denial(f"the supervision failed: {describe(error)}", by="store")
