@@ -87,10 +87,10 @@ def explain(
 
     Example: hla policy explain 'rm -rf build && cat /etc/passwd' --why-not allow
     """
-    from humanlayer_agent.action import written
     from humanlayer_agent.cli.check import start_of
     from humanlayer_agent.cli.policy.explain import print_explanation, record
     from humanlayer_agent.policy.explanation.explain import explain as explained
+    from humanlayer_agent.tools.calls import written
 
     director = _director(policy, project, confined=confined)
     start = str(cwd.absolute()) if cwd is not None else start_of(director)
