@@ -6,6 +6,7 @@ An approval is for one exact action. The digest binds it: SHA-256 over the RFC 8
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
