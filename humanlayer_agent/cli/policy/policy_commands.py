@@ -355,6 +355,32 @@ def suggest(
 
 
 @app.command()
+def schema(
+    of: Annotated[Literal["policy", "channels"], typer.Argument(help="Which file it is of.")] = "policy",
+) -> None:
+    """Print the JSON Schema of a policy or a channels file: an editor completes keys by it, and says what each is for.
+
+    What it rejects is rejected; `hla policy test` says what no schema can. Editors with yaml-language-server read which
+    schema a file has from its first line: # yaml-language-server: $schema=policy.schema.json
+
+    Examples: hla policy schema > policy.schema.json;  hla policy schema channels
+    """
+    import json
+
+    from humanlayer_agent.policy.language.json_schema import json_schema
+
+    if of == "channels":
+        from humanlayer_agent.channels.settings.schema import Profile
+
+        found = json_schema(Profile, "A channels file of humanlayer-agent")
+    else:
+        from humanlayer_agent.policy.language.schema import PolicyFile
+
+        found = json_schema(PolicyFile, "A policy of humanlayer-agent")
+    typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+
+
+@app.command()
 def trust(
     project: ProjectOption = None,
     withdraw: Annotated[bool, typer.Option("--withdraw", help="Trust it no longer.")] = False,
