@@ -355,6 +355,25 @@ def suggest(
 
 
 @app.command()
+def docs(
+    policy: PolicyOption = None,
+    project: ProjectOption = None,
+    store: StoreOption = None,
+    log: Annotated[bool, typer.Option("--log/--no-log", help="With how often each rule applied, from the log.")] = True,
+    html: Annotated[bool, typer.Option("--html", help="A whole page of HTML in the place of Markdown.")] = False,
+) -> None:
+    """Write the policies in force as a page for people: each rule, why, examples, what excuses from it, its use.
+
+    Examples: hla policy docs > POLICY.md;  hla policy docs --policy strict --html > policy.html
+    """
+    from humanlayer_agent.cli.policy.docs import as_html, uses
+    from humanlayer_agent.policy_tools.handbook import handbook
+
+    page = handbook(_director(policy, project), uses(store) if log else None)
+    typer.echo(as_html(page) if html else page, nl=False)
+
+
+@app.command()
 def schema(
     of: Annotated[Literal["policy", "channels"], typer.Argument(help="Which file it is of.")] = "policy",
 ) -> None:
