@@ -22,10 +22,19 @@ _WHERE = {
     "Verdict": "humanlayer_agent.policy.decision",
     "Waiting": "humanlayer_agent.approvals.model",
     "denial_text": "humanlayer_agent.approvals.denial_texts",
+    "human_as_tool": "humanlayer_agent.agents.human_tool",
     "require_approval": "humanlayer_agent.agents.require_approval",
 }
 
 __all__ = [*_WHERE, "__version__"]
+
+
+_OLDER = {
+    "HumanLayer": "require_approval and human_as_tool need none: `from humanlayer_agent import require_approval`",
+    "ContactChannel": "people and channels stand in a channels file (`hla init` writes one), and not in the code",
+    "ResponseOption": "Gate.ask_human(question, options) takes answers to choose from",
+}
+"""Names of the older humanlayer SDK, and what stands in their place here."""
 
 
 def __getattr__(name: str) -> object:
@@ -33,4 +42,5 @@ def __getattr__(name: str) -> object:
         from importlib import import_module
 
         return getattr(import_module(_WHERE[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    instead = f": {_OLDER[name]}" if name in _OLDER else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{instead}")

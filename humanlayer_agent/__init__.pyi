@@ -1,5 +1,6 @@
 from humanlayer_agent.action import Action as Action
 from humanlayer_agent.agents.async_gate import AsyncGate as AsyncGate
+from humanlayer_agent.agents.human_tool import human_as_tool as human_as_tool
 from humanlayer_agent.agents.mini import HumanLayerAgent as HumanLayerAgent
 from humanlayer_agent.agents.mini import SupervisedAgent as SupervisedAgent
 from humanlayer_agent.agents.mini import SupervisedLocalEnvironment as SupervisedLocalEnvironment

@@ -163,34 +163,6 @@ MOST_SHOWN = 65_536
 _TOOL = re.compile(r"[\w.:/-]{1,200}", re.ASCII)
 
 
-def written(text: str, *, cwd: str = "") -> Action:
-    """Return the action that a test of a policy, or a human who tries one, has written down: the call of a tool, which
-    no shell would take for a command, else a command.
-
-    Args:
-        text: the name of a tool, and in parentheses what it is given as a JSON object; or a command line.
-        cwd: the absolute directory that it starts in.
-
-    Example:
-        >>> written('mcp__forge__close({"issue": 12})').tool
-        'mcp__forge__close'
-        >>> written("ls -la").type
-        'bash'
-    """
-    called = _CALLED.fullmatch(text)
-    try:
-        given = json.loads(called["given"]) if called is not None else None
-        arguments = tool_arguments(given) if isinstance(given, dict) else ""
-    except (ValueError, RecursionError):
-        arguments = ""
-    if called is None or not arguments:
-        return Action(text, cwd=cwd)
-    return Action(text, type=FUNCTION, cwd=cwd, interpreter=("tool", "call"), tool=called["name"], arguments=arguments)
-
-
-_CALLED = re.compile(r"(?P<name>[\w.:-]+)\((?P<given>\{.*\})\)", re.DOTALL)
-
-
 def tool_arguments(given: Mapping[str, Any]) -> str:
     """Return what a tool is given as a JSON object: of a text of over `LONGEST_ARGUMENT` characters its digest alone.
 

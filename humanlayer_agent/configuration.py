@@ -415,9 +415,9 @@ def build_gate(
         signer: the key that vouches for answers by `asker`; one that only this process has where it is None.
         signers: of the keys that channels files name, no others count (None: all do).
         kind: the class of the Gate; None is that of `approvals.gate`.
-        limits: `timeout_ms`, `valid_for_ms`, `use_by_ms`, `max_denials`, `reach`, `keeper`, as Gate takes them. A
-            channel that a route names is served by this process where it has its secrets and the unlocked key, and no
-            other does.
+        limits: `timeout_ms`, `valid_for_ms`, `use_by_ms`, `max_denials`, `reach`, `keeper`, `durable`, as Gate takes
+            them. A channel that a route names is served by this process where it has its secrets and the unlocked key,
+            and no other does.
 
     Raises:
         PolicyError: a policy has a mistake, or names a route that no channels file has (file:line:column).

@@ -10,9 +10,9 @@ from humanlayer_agent.agents.async_gate import AsyncGate
 from humanlayer_agent.agents.python_gate import Gate
 from humanlayer_agent.approvals.conversation import describe
 from humanlayer_agent.approvals.denial_texts import denial_text, text
+from humanlayer_agent.approvals.event_loop import off_loop
 from humanlayer_agent.approvals.model import AnswerKind, Denial, Permit, Waiting
 from humanlayer_agent.approvals.store_interface import now_ms
-from humanlayer_agent.approvals.wait import off_loop
 from humanlayer_agent.policy.decision import Verdict
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.agents.python_gate import Gate
+from humanlayer_agent.approvals.event_loop import off_loop, on_loop
 from humanlayer_agent.approvals.model import AnswerKind, Denial, Permit, VoteResult, Waiting
-from humanlayer_agent.approvals.wait import off_loop, on_loop
 from humanlayer_agent.errors import ActionDenied
 
 

@@ -15,10 +15,10 @@ from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from humanlayer_agent.action import FUNCTION, Action, tool_arguments
 from humanlayer_agent.approvals.conversation import describe
+from humanlayer_agent.approvals.event_loop import off_loop, on_loop
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Denial, Permit
-from humanlayer_agent.approvals.wait import off_loop, on_loop
-from humanlayer_agent.errors import ActionDenied
+from humanlayer_agent.errors import ActionDenied, ConfigError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,15 +33,25 @@ PYTHON = ("python", "call")
 def require_approval(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def require_approval(*, gate: Gate | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-def require_approval(function: Callable[P, R] | None = None, /, *, gate: Gate | None = None) -> Any:
+def require_approval(
+    function: Callable[P, R] | None = None,
+    /,
+    *,
+    gate: Gate | None = None,
+    contact_channel: None = None,
+    reject_options: None = None,
+) -> Any:
     """Decorate a function so that each call is judged and, where no policy allows it, put before a human.
 
     Args:
         function: sync or async. What it is called with must be shown in full, and is part of what is approved.
         gate: the Gate it stands behind. Where it is None, one is built with the first call from the settings of the
             machine and the user, and asks at the terminal.
+        contact_channel, reject_options: nothing may be given: they are known from another library of this name, and
+            the error says what is written here instead.
 
     Raises:
+        ConfigError: a `contact_channel`, or `reject_options`, are given.
         ActionDenied: by the decorated function, where it may not run; `denial` says why.
         TypeError: by the decorated function, where the arguments don't fit it, or can't be shown.
 
@@ -56,9 +66,28 @@ def require_approval(function: Callable[P, R] | None = None, /, *, gate: Gate | 
         >>> transfer("DE02", amount=300)
         '300 to DE02'
     """
+    refuse_older_settings(contact_channel, reject_options)
     if function is None:
         return functools.partial(_decorated, given=gate)
     return _decorated(function, given=gate)
+
+
+def refuse_older_settings(contact_channel: object, options: object) -> None:
+    """Refuse what the older humanlayer SDK took, and say what stands in its place.
+
+    Raises:
+        ConfigError: one of them is given.
+    """
+    if contact_channel is not None:
+        raise ConfigError(
+            "contact_channel: who is asked, and where, is not the code's to say. Name people and channels in a "
+            "channels file (`hla init` writes one), and the route in the policy's rule: route: NAME"
+        )
+    if options is not None:
+        raise ConfigError(
+            "reject_options, response_options: whoever refuses says why in words of their own, which reach the model "
+            "as ActionDenied.comment. Answers to choose from are those of a question: Gate.ask_human(question, options)"
+        )
 
 
 def _decorated(function: Callable[P, R], given: Gate | None) -> Callable[P, R]:

@@ -319,8 +319,11 @@ class Asking:
     def _at_our_channel(
         self, request: ApprovalRequest, deadline: float, holding: bool
     ) -> Waits[Permit | Denial | None]:
-        """Put it before the human here, in turn. None where it goes on waiting, for others."""
-        mine = False
+        """Put it before the human here, in turn. None where it goes on waiting, for others.
+
+        A channel that only waits puts nothing before anybody: any number may wait there at the same time.
+        """
+        mine, holding = False, holding or bool(getattr(self._asker, "only_waits", False))
         with self._lock:
             self._waiting[request.id] = request
         try:

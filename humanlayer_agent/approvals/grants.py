@@ -12,7 +12,7 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Protocol, TypeVar
@@ -677,6 +677,15 @@ class Grant:
         if now >= self.until:
             return "expired"
         return "used up" if self.uses >= self.max_uses else "run ended" if self.over else "active"
+
+    def is_proved(self, signers: Collection[str], *, runs: bool) -> bool:
+        """Tell whether a key proves it: one that is trusted, or that of a process that may still be there.
+
+        Args:
+            signers: the fingerprints of the keys that are trusted.
+            runs: whether any process with runs is there.
+        """
+        return runs or all(vote.signer in signers for vote in self.votes)
 
 
 class Grants(Protocol):

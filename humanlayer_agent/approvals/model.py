@@ -310,7 +310,7 @@ class Waiting:
         >>> with Gate.from_config(policy="default", durable=True) as gate:
         ...     asked = gate.submit(gate.call("pay", {"amount": 300}))
         >>> asked.request.decision.reason
-        'Runs pay, of which nothing is known here.'
+        'Calls pay: no rule allows it.'
     """
 
     id: str

@@ -107,6 +107,18 @@ ABSENCE_ENDED = EventType(
     "absence.ended", 661, "what somebody (`person`) has said of being away (`absences`) counts no more: they are asked"
 )
 
+TOOLS_LISTED = EventType(
+    "tools.listed",
+    670,
+    "an MCP server (`server`) has shown its tools for the first time: what it says of each is kept, by hash",
+)
+TOOLS_CHANGED = EventType(
+    "tools.changed",
+    671,
+    "an MCP server has other tools than before, or says something else of them: calls of what is `added` or `changed` "
+    "are asked about until a human has approved one",
+)
+
 WALL_REFUSED = EventType(
     "wall.refused", 610, "what only humans run was started by a supervised command: it did nothing"
 )

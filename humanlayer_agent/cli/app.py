@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from humanlayer_agent import __version__
-from humanlayer_agent.cli.ask import ask, mcp
+from humanlayer_agent.cli.ask import ask
 from humanlayer_agent.cli.audit.audit_commands import app as audit
 from humanlayer_agent.cli.catalog import app as catalog
 from humanlayer_agent.cli.channel import app as channel
@@ -18,6 +18,7 @@ from humanlayer_agent.cli.exec import exec_
 from humanlayer_agent.cli.grants import app as grants
 from humanlayer_agent.cli.hub import hub
 from humanlayer_agent.cli.init import init
+from humanlayer_agent.cli.mcp import mcp
 from humanlayer_agent.cli.people import app as people
 from humanlayer_agent.cli.plan import plan
 from humanlayer_agent.cli.policy.policy_commands import app as policy
@@ -117,14 +118,15 @@ def parse(
 @app.command()
 def hook(
     tool: Annotated[
-        Literal["claude-code", "gemini-cli", "codex"], typer.Argument(metavar="TOOL", help="The coding agent.")
+        Literal["claude-code", "gemini-cli", "codex", "copilot", "opencode"],
+        typer.Argument(metavar="TOOL", help="The coding agent."),
     ],
     ask: Annotated[
         Literal["tool", "wait", "deny"] | None,
         typer.Option(
             "--ask",
             help="Who is asked: the person at the coding agent (tool, its own prompt), your channels (wait), nobody "
-            "(deny). [tool; deny for the others]",
+            "(deny). [claude-code and copilot: tool; the others: deny]",
         ),
     ] = None,
     policy: PolicyOption = None,
@@ -141,10 +143,10 @@ def hook(
         bool, typer.Option("--confine", help="Allowed commands run confined (claude-code only; see docs/hooks.md).")
     ] = False,
 ) -> None:
-    """Answer a coding agent before each of its calls: claude-code, gemini-cli or codex.
+    """Answer a coding agent before each of its calls: claude-code, gemini-cli, codex, copilot or opencode.
 
-    Reads the question of the agent's hook from standard input, and answers in its form. hla init --claude-code writes
-    it into Claude Code's settings. Exit codes: 0 answered, 2 the call must not run.
+    Reads the question of the agent's hook from standard input, and answers in its form. hla init --claude-code (or
+    --codex, and so on) writes it into the agent's settings. Exit codes: 0 answered, 2 the call must not run.
 
     Example: hla hook claude-code --ask wait --policy strict < question.json
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from humanlayer_agent.cli.shared.help_pages import Commands
+from humanlayer_agent.cli.mcp import CLIENT, mcp
 from humanlayer_agent.cli.shared.human_terminal import human_only
 from humanlayer_agent.cli.shared.options import ChannelsOption, ProjectOption, StoreOption
 
@@ -20,15 +20,8 @@ if TYPE_CHECKING:
 ANSWERED, UNANSWERED = 0, 1
 AGENT = "a script"
 """Who is shown as the one that asks: outside of a run there is no agent."""
-CLIENT = "an agent (by MCP)"
 
 _HUMANS = "asks by it (an agent's own command `hla ask` is answered by its supervisor and never executed)"
-
-mcp = Commands(
-    help="""Serve agents that speak MCP (the Model Context Protocol) on standard input and output.
-
-    Example: hla mcp ask --project ~/src/app"""
-)
 
 
 def ask(
@@ -131,13 +124,14 @@ def _waiting(
     """Return what puts a question before humans that are elsewhere, each in a run of its own."""
     from humanlayer_agent.approvals.store_interface import sqlite_path
     from humanlayer_agent.configuration import build_gate
-    from humanlayer_agent.hooks.judge import Elsewhere, ToolGone
+    from humanlayer_agent.hooks.gateway import Waiting
+    from humanlayer_agent.hooks.judge import ToolGone
 
     location = sqlite_path(store) if store else None
     timeout_ms = None if deadline is None else int(deadline * 1000)
 
     def put(question: str, options: Sequence[str], gone: Callable[[], bool]) -> "HumanAnswer | None":
-        asker = Elsewhere()
+        asker = Waiting()
         asker.waits_while(gone)
         gate: Gate = build_gate(
             project=project, store=location, agent=CLIENT, asker=asker, channels=channels, timeout_ms=timeout_ms

@@ -5,10 +5,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from humanlayer_agent.action import Action, written
+from humanlayer_agent.action import Action
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.tools.calls import written
 
 if TYPE_CHECKING:
     from humanlayer_agent.cli.json_lines import Row

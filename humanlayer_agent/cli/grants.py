@@ -20,7 +20,7 @@ from humanlayer_agent.cli.shared.records import GrantRecord
 from humanlayer_agent.cli.shared.store_access import open_store, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from humanlayer_agent.approvals.grants import Grant, UsedFor
     from humanlayer_agent.store.sqlite import SQLiteStore
@@ -54,17 +54,17 @@ def ls(
 
     human_only("grants ls", _LOOKS, store)
     with closing(open_store(store)) as opened:
-        now, found = now_ms(), opened.grants.given()
-        active = [grant for grant in found if grant.state(now) == "active"]
-        over = [grant for grant in found if grant.state(now) != "active"]
+        found, state = opened.grants.given(), _states(opened, now_ms())
+        active = [grant for grant in found if state(grant) == "active"]
+        over = [grant for grant in found if state(grant) != "active"]
         shown = [*active, *(over if everything else ())]
         if output != "table":
-            print_records((_record(grant, opened.grants.uses(grant.id), now) for grant in shown), output)
+            print_records((_record(grant, opened.grants.uses(grant.id), state(grant)) for grant in shown), output)
             return
     if not shown:
         typer.echo("Nothing was ever approved for more than once." if not found else "No grant holds now.")
     else:
-        _print_table(shown, now)
+        _print_table([(grant, state(grant)) for grant in shown])
     if over and not everything:
         typer.echo(f"{len(over)} more {'is' if len(over) == 1 else 'are'} over (--all shows them).", err=True)
 
@@ -88,12 +88,12 @@ def show(
 
     human_only("grants show", _LOOKS, store)
     with closing(open_store(store)) as opened:
-        grant, now = _find(opened, grant_id), now_ms()
-        uses = opened.grants.uses(grant.id)
+        grant = _find(opened, grant_id)
+        state, uses = _states(opened, now_ms())(grant), opened.grants.uses(grant.id)
     if output != "table":
-        print_record(_record(grant, uses, now), output)
+        print_record(_record(grant, uses, state), output)
         return
-    for name, said in _facts(grant, now):
+    for name, said in _facts(grant, state):
         typer.echo(f"{name:8}{said}")
     typer.echo("\nIt was given with this approval:")
     typer.echo(as_text(present(grant.request)))
@@ -179,20 +179,39 @@ def _find(opened: "SQLiteStore", grant_id: str) -> "Grant":
     raise ConfigError(f"{len(found) or 'no'} grants begin with {said}: see hla grants ls --all")
 
 
-def _print_table(grants: "Iterable[Grant]", now: int) -> None:
+def _states(opened: "SQLiteStore", now: int) -> "Callable[[Grant], str]":
+    """Return what says of a grant what it is at a moment: also that no key proves it any more."""
+    from humanlayer_agent.configuration import build_authority
+    from humanlayer_agent.errors import ConfigError
+
+    runs = bool(opened.supervisors())
+    try:
+        authority = build_authority()
+    except ConfigError:  # whoever would use the grant is told so
+        return lambda grant: grant.state(now)
+    signers = authority.signers if authority is not None else frozenset()
+
+    def state(grant: "Grant") -> str:
+        found = grant.state(now)
+        return found if found != "active" or grant.is_proved(signers, runs=runs) else "unproved"
+
+    return state
+
+
+def _print_table(grants: "Iterable[tuple[Grant, str]]") -> None:
     from humanlayer_agent.cli.shared.tables import console, print_rows
     from humanlayer_agent.safe_text import one_line
 
     rows = [
         (
             grant.id[:_SHORT],
-            grant.state(now),
+            state,
             f"{grant.uses} of {grant.max_uses}",
             time_text(grant.until),
             " and ".join(grant.by),
             f"{grant.words} ({_where(grant)})",
         )
-        for grant in grants
+        for grant, state in grants
     ]
     titles = ("id", "state", ">used", "until", "by", "lets through")
     print_rows(console(), titles, [[one_line(cell) for cell in row] for row in rows], whole=True)
@@ -205,11 +224,11 @@ def _where(grant: "Grant") -> str:
     return ", ".join([*sorted(runs), *sorted(agents), *sorted(projects)])
 
 
-def _facts(grant: "Grant", now: int) -> "Iterable[tuple[str, str]]":
+def _facts(grant: "Grant", state: str) -> "Iterable[tuple[str, str]]":
     from humanlayer_agent.safe_text import one_line
 
     yield "grant", grant.id
-    yield "state", grant.state(now)
+    yield "state", state
     yield "covers", one_line(grant.words)
     yield "where", one_line(_where(grant))
     yield "by", one_line(" and ".join(grant.by))
@@ -220,11 +239,11 @@ def _facts(grant: "Grant", now: int) -> "Iterable[tuple[str, str]]":
         yield "revoked", f"{time_text(grant.revoked)} by {one_line(grant.revoked_by)}"
 
 
-def _record(grant: "Grant", uses: "Iterable[UsedFor]", now: int) -> GrantRecord:
+def _record(grant: "Grant", uses: "Iterable[UsedFor]", state: str) -> GrantRecord:
     first = grant.scopes[0] if grant.scopes else None
     return {
         "id": grant.id,
-        "state": grant.state(now),
+        "state": state,
         "words": grant.words,
         "by": list(grant.by),
         "given": grant.given,

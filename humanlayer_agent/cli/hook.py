@@ -1,10 +1,8 @@
 """`hla hook TOOL`: answers a coding agent before each of its calls. The exit code is 0 or 2, whatever happens."""
 
 from humanlayer_agent.hooks import client
+from humanlayer_agent.hooks.coding_agents import AGENTS
 
-_TOOLS = {"claude-code": ("tool", "wait", "deny"), "gemini-cli": ("deny", "wait"), "codex": ("deny", "wait")}
-"""The ways to ask, by tool; the first is the usual one."""
-_CONFINED = frozenset({"claude-code"})
 _SECONDS = {"wait": 590.0}
 _OPTIONS = {"--ask", "--policy", "--channels", "--deadline"}
 
@@ -24,11 +22,12 @@ def main(argv: list[str]) -> int:
 
 
 def _parsed(tool: str, arguments: list[str]) -> tuple[str, float, list[str]]:
-    if tool not in _TOOLS:
-        raise ValueError(f"hla hook: the tool must be one of {', '.join(_TOOLS)}")
+    agent = AGENTS.get(tool)
+    if agent is None:
+        raise ValueError(f"hla hook: the tool must be one of {', '.join(AGENTS)}")
     given: dict[str, str] = {}
     confine = arguments.count(client.CONFINE) == 1
-    if confine and tool not in _CONFINED:
+    if confine and not agent.confines:
         raise ValueError(f"hla hook: {client.CONFINE} is not offered for {tool}")
     arguments = [each for each in arguments if each != client.CONFINE] if confine else arguments
     for at in range(0, len(arguments), 2):
@@ -36,9 +35,9 @@ def _parsed(tool: str, arguments: list[str]) -> tuple[str, float, list[str]]:
         if name not in _OPTIONS or not value or name in given:
             raise ValueError(f"hla hook: {name} can not be used so")
         given[name] = value[0]
-    ask = given.pop("--ask", _TOOLS[tool][0])
-    if ask not in _TOOLS[tool]:
-        raise ValueError(f"hla hook: --ask must be one of {', '.join(_TOOLS[tool])} for {tool}")
+    ask = given.pop("--ask", agent.asks[0])
+    if ask not in agent.asks:
+        raise ValueError(f"hla hook: --ask must be one of {', '.join(agent.asks)} for {tool}")
     seconds = float(given.pop("--deadline", _SECONDS.get(ask, 50.0)))
     if not 0 < seconds <= 86_400:
         raise ValueError("hla hook: --deadline must be a number of seconds, at most a day")

@@ -78,10 +78,12 @@ def hand_in(
     Raises:
         ConfigError: it says what no plan says, or no key may sign the answer.
     """
+    from humanlayer_agent.action import PLAN, Action
     from humanlayer_agent.approvals.gate import Gate
     from humanlayer_agent.approvals.grants import Grant
     from humanlayer_agent.approvals.store_interface import sqlite_path
-    from humanlayer_agent.configuration import build_gate, checked_project, find_project
+    from humanlayer_agent.configuration import build_director, build_gate, checked_project, find_project
+    from humanlayer_agent.policy.decision import Verdict
     from humanlayer_agent.policy.plan import read_plan
     from humanlayer_agent.processes.memory_protection import protect_secrets
 
@@ -89,14 +91,19 @@ def hand_in(
     asked = read_plan(text, str(place))
     asked = replace(asked, lasts=lasts or asked.lasts or LASTS)
     read_plan(asked.text, str(place))  # --for is checked as well
+    director = build_director(policy, project=place)
+    here = str(place)
+    judged = director.evaluate(Action(asked.text, type=PLAN, cwd=here, project=here, agent=agent, interpreter=()))
     protect_secrets()
-    try:
-        signer = _unlocked(channels, place)
+    try:  # where nobody is asked, there is nothing to sign
+        signer = _unlocked(channels, place) if judged.verdict is Verdict.ASK else None
     except NoTerminal as error:
         print(f"humanlayer-agent: not approved: only a human at a terminal hands in a plan: {error}", file=sys.stderr)
         return NO_HUMAN
     location = sqlite_path(store) if store else None
-    gate: Gate = build_gate(policy=policy, project=place, store=location, agent=agent, channels=channels, signer=signer)
+    gate: Gate = build_gate(
+        director=director, project=place, store=location, agent=agent, channels=channels, signer=signer
+    )
     with gate:
         answer = gate.request_plan(asked.text, project=str(place), why=asked.why)
     if isinstance(answer, Grant):

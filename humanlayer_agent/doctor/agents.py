@@ -21,11 +21,21 @@ from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.doctor import attack
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
-from humanlayer_agent.errors import StoreError
-from humanlayer_agent.hooks import client, coding_agents
+from humanlayer_agent.errors import ConfigError, StoreError
+from humanlayer_agent.hooks import client
+from humanlayer_agent.hooks.coding_agents import AGENTS, CodingAgent
+from humanlayer_agent.hooks.hook_settings import (
+    kept_ask,
+    lines_of,
+    plugin_text,
+    read_settings,
+    settings_folder,
+    settings_path,
+)
 from humanlayer_agent.hooks.obstacles import obstacles
 from humanlayer_agent.locations import STORE_VARIABLE, default_store_path
 from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.tools import catalog
 
 _MAX = 8 * 1024 * 1024
 _MARK = "said by somebody else"
@@ -36,70 +46,75 @@ _RULES = "Write what they say into the policy here."
 _REPORT = "Report this, please."
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """A coding agent: where its settings are, under which event our hook stands, and how it gets there."""
-
-    name: str
-    folder: str
-    files: tuple[str, ...]
-    variable: str
-    event: str
-    hook: str
-    todo: str
-    rules: str = ""
-
-
 _VARIABLE = re.compile(r"\w+=")
-_SETTINGS = ("settings.json", "settings.local.json")
-TOOLS = (
-    Tool(
-        "Claude Code", ".claude", _SETTINGS, "CLAUDE_CONFIG_DIR", "PreToolUse", "claude-code", "hla init --claude-code"
-    ),
-    Tool("Gemini CLI", ".gemini", _SETTINGS, "", "BeforeTool", "gemini-cli", "See docs/hooks.md for its settings."),
-    Tool(
-        "Codex",
-        ".codex",
-        ("hooks.json", "config.toml"),
-        "CODEX_HOME",
-        "PreToolUse",
-        "codex",
-        "See docs/hooks.md.",
-        rules="rules",
-    ),
-)
 
 
 def hooks(context: Context) -> Iterator[Finding]:
     """Every coding agent that is set up here asks us first, by a program that is there."""
-    for tool in TOOLS:
-        files = [path for path in _settings(tool, context) if path.is_file()]
-        if not files:
-            continue
-        found: list[tuple[str, str]] = []
-        for path in files:
-            try:
-                found += _ours(path, tool)
-            except (OSError, ValueError, RecursionError) as error:
-                yield failed(f"{path}: {tool.name}'s settings can't be read: {error}", "Mend the file.")
-        lines = [line for line, _ in found]
-        if not lines:
-            yield warning(
-                f"{tool.name} has settings ({files[0]}) and no hook of ours: what it runs is not supervised", tool.todo
-            )
-        for line in dict.fromkeys(lines):
-            yield _working(tool, line, context)
-        if tool.rules and (rules := _strict_rules(tool, files[0].parent)):
-            yield warning(
-                f"{tool.name}'s own rules do not see what a command is once our hook has answered: {rules}", _RULES
-            )
-        if lines and (missed := _missed(tool, [matcher for _, matcher in found])):
-            yield warning(f"{tool.name} does not ask us before calls of {missed}", tool.todo)
-        if any(client.CONFINE in line.split() for line in lines):
-            why = obstacles(context.environ, context.project)
-            yield from (warning(f"{tool.name}'s commands are not confined: {each}", _SEE) for each in why)
-            if not why:
-                yield ok(f"{tool.name} runs what is allowed of commands confined, where this machine can (see walls)")
+    for agent in AGENTS.values():
+        yield from _plugin(agent, context) if agent.entry == "plugin" else _settings(agent, context)
+
+
+def _plugin(agent: CodingAgent, context: Context) -> Iterator[Finding]:
+    """Check a hook that is a file of its own."""
+    path, todo = settings_path(agent, context.environ), _todo(agent)
+    if not settings_folder(agent, context.environ).is_dir():
+        return
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        yield warning(f"{agent.title} has settings and no hook of ours ({path}): what it runs is not supervised", todo)
+        return
+    except (OSError, ValueError) as error:
+        yield failed(f"{path}: {agent.title}'s hook can't be read: {error}", todo)
+        return
+    if text != plugin_text(agent, kept_ask(agent, text)):
+        yield warning(f"{path}: {agent.title}'s hook is not the one that hla init writes", todo)
+        return
+    yield ok(f"{agent.title} asks us before it runs something")
+    others = sorted(each.name for each in path.parent.iterdir() if each.suffix in (".js", ".ts") and each != path)
+    if others:
+        yield warning(
+            f"{agent.title} has other plugins, which could change a call once it is judged: {', '.join(others[:5])}",
+            "Look at what they do before calls of tools.",
+        )
+
+
+def _settings(agent: CodingAgent, context: Context) -> Iterator[Finding]:
+    """Check a hook that is an entry in settings."""
+    todo = _todo(agent)
+    files = [path for path in _files(agent, context) if path.is_file()]
+    home = settings_folder(agent, context.environ)
+    if not files and not (agent.hooks and home.is_dir()):
+        return
+    found: list[_Hook] = []
+    for path in files:
+        try:
+            found += _ours(path, agent)
+        except (OSError, ValueError, RecursionError) as error:
+            yield failed(f"{path}: {agent.title}'s settings can't be read: {error}", "Mend the file.")
+    lines = [hook.line for hook in found]
+    if not lines:
+        where = files[0] if files else home
+        yield warning(f"{agent.title} has settings ({where}) and no hook of ours: what it runs is not supervised", todo)
+    for line in dict.fromkeys(lines):
+        yield _working(agent, line, context)
+    if agent.trust and lines and not any(_is_trusted(hook, home) for hook in found):
+        yield warning(
+            f"{agent.title} has not been told to trust our hook, and skips such hooks without a word",
+            f"{agent.trust[:1].upper()}{agent.trust[1:]}.",
+        )
+    if agent.rules and (rules := _strict_rules(agent, home)):
+        yield warning(
+            f"{agent.title}'s own rules do not see what a command is once our hook has answered: {rules}", _RULES
+        )
+    if lines and (missed := _missed(agent, [hook.matcher for hook in found])):
+        yield warning(f"{agent.title} does not ask us before calls of {missed}", todo)
+    if any(client.CONFINE in line.split() for line in lines):
+        why = obstacles(context.environ, context.project)
+        yield from (warning(f"{agent.title}'s commands are not confined: {each}", _SEE) for each in why)
+        if not why:
+            yield ok(f"{agent.title} runs what is allowed of commands confined, where this machine can (see walls)")
 
 
 def impersonation(context: Context) -> Iterator[Finding]:
@@ -153,60 +168,84 @@ def _noted(path: Path) -> Entry | None:
         return next(store.events(type=events.HOOK_UNPROVEN.name, last=1), None)
 
 
-def _settings(tool: Tool, context: Context) -> Iterator[Path]:
+def _todo(agent: CodingAgent) -> str:
+    return f"hla init {agent.option}"
+
+
+def _files(agent: CodingAgent, context: Context) -> Iterator[Path]:
     """Yield where the settings of a user and of the project may be."""
-    home = Path(context.environ.get("HOME") or Path.home())
-    own = context.environ.get(tool.variable, "") if tool.variable else ""
-    folders = [Path(own or home / tool.folder)]
-    if context.project is not None:
-        folders.append(context.project / tool.folder)
-    yield from (folder / name for folder in folders for name in tool.files)
+    folders = [settings_folder(agent, context.environ)]
+    if context.project is not None and agent.in_projects:
+        folders.append(context.project / agent.in_projects)
+    for folder in folders:
+        yield from dict.fromkeys(
+            (*(folder / name for name in agent.files), *(sorted(folder.glob(agent.hooks)) if agent.hooks else ()))
+        )
 
 
-def _ours(path: Path, tool: Tool) -> list[tuple[str, str]]:
-    """The commands of our hooks in a settings file, each with the calls before which it is run."""
+@dataclass(frozen=True, slots=True)
+class _Hook:
+    """Our hook in a settings file: its command, the calls before which it is run, the file, and its places there."""
+
+    line: str
+    matcher: str
+    path: Path
+    place: tuple[int, int]
+
+
+def _ours(path: Path, agent: CodingAgent) -> list[_Hook]:
+    """Our hooks in a settings file."""
     with path.open("rb") as file:
         text = file.read(_MAX)
-    found: Any = tomllib.loads(text.decode()) if path.suffix == ".toml" else json.loads(text or b"{}")
-    entries = _listed(_mapping(_mapping(found).get("hooks")).get(tool.event))
+    settings: Any = tomllib.loads(text.decode()) if path.suffix == ".toml" else json.loads(text or b"{}")
+    entries = _listed(_mapping(_mapping(settings).get("hooks")).get(agent.event or "preToolUse"))
     return [
-        (line, str(_mapping(entry).get("matcher") or "*"))
-        for entry in entries
-        for hook in _listed(_mapping(entry).get("hooks"))
-        if re.search(rf"\bhook {tool.hook}\b", line := str(_mapping(hook).get("command") or ""))
+        _Hook(line, str(_mapping(entry).get("matcher") or "*"), path, (outer, inner))
+        for outer, entry in enumerate(entries)
+        for inner, line in enumerate(lines_of(entry))
+        if re.search(rf"\bhook {agent.name}\b", line)
     ]
 
 
-def _strict_rules(tool: Tool, folder: Path) -> str:
+def _is_trusted(hook: _Hook, home: Path) -> bool:
+    """Tell whether Codex's own settings say that its user has looked at a hook, at that place in that file."""
+    try:
+        state = _mapping(_mapping(read_settings(home / "config.toml").get("hooks")).get("state"))
+    except ConfigError:
+        return False
+    outer, inner = hook.place
+    about = _mapping(state.get(f"{hook.path}:pre_tool_use:{outer}:{inner}"))
+    return bool(about.get("trusted_hash")) and about.get("enabled") is not False
+
+
+def _strict_rules(agent: CodingAgent, folder: Path) -> str:
     """The files of a coding agent's own rules that forbid something, or ask about it."""
-    found = (path for path in sorted(folder.joinpath(tool.rules).glob("*.rules")) if path.is_file())
+    found = (path for path in sorted(folder.joinpath(agent.rules).glob("*.rules")) if path.is_file())
     return ", ".join(str(path) for path in found if re.search(r"forbidden|prompt", path.read_text(errors="replace")))
 
 
-def _missed(tool: Tool, matchers: list[str]) -> str:
+def _missed(agent: CodingAgent, matchers: list[str]) -> str:
     """The calls that we judge and that no hook of ours is run before."""
-    if "*" in matchers:
+    if "*" in matchers or ".*" in matchers:
         return ""
     asked = {name for matcher in matchers for name in matcher.split("|")}
-    agent = coding_agents.TOOLS[tool.hook]
-    known = [*agent.runs, *agent.touches, *([] if agent.leaves else [agent.foreign])]
-    return ", ".join([*(name for name in known if name not in asked), *(["other tools"] if agent.leaves else [])])
+    return ", ".join([*(name for name in catalog.load().agents[agent.name].tools if name not in asked), "other tools"])
 
 
-def _working(tool: Tool, line: str, context: Context) -> Finding:
-    """Check that the command of a hook can be started, and what becomes of the tool's call where it can't be."""
+def _working(agent: CodingAgent, line: str, context: Context) -> Finding:
+    """Check that the command of a hook can be started, and what becomes of the agent's call where it can't be."""
     try:
         program = next(word for word in shlex.split(line) if not _VARIABLE.match(word))
     except (ValueError, StopIteration):
-        return failed(f"{tool.name}: its hook is no command: {line[:200]}", tool.todo)
+        return failed(f"{agent.title}: its hook is no command: {line[:200]}", _todo(agent))
     if shutil.which(program, path=context.environ.get("PATH", os.defpath)) is None:
-        return failed(f"{tool.name}: its hook can't be started: there is no {program}", tool.todo)
+        return failed(f"{agent.title}: its hook can't be started: there is no {program}", _todo(agent))
     if not re.search(r"\|\|\s*(exit 2|\{ echo .* >&2; exit 2; \})\s*$", line):
         return failed(
-            f"{tool.name}: its hook does not end with `|| exit 2`: where it crashes the tool goes on without us",
-            tool.todo,
+            f"{agent.title}: its hook does not end with `|| exit 2`: where it crashes the agent goes on without us",
+            _todo(agent),
         )
-    return ok(f"{tool.name} asks us before it runs something")
+    return ok(f"{agent.title} asks us before it runs something")
 
 
 def _mapping(value: Any) -> dict[str, Any]:

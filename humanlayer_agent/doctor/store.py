@@ -224,7 +224,7 @@ def grants(context: Context) -> Iterator[Finding]:
     for grant in found:
         name, what = grant.id[:_SHORT], one_line(f"grant {grant.id[:_SHORT]}: {grant.remembered}")
         used = f"used {grant.uses} of {grant.max_uses} times"
-        if not open_runs and not all(vote.signer in signers for vote in grant.votes):
+        if not grant.is_proved(signers, runs=bool(open_runs)):
             yield warning(
                 f"{what}, was signed by a process that is gone: no key can prove it, so it covers nothing",
                 f"hla grants revoke {name}",

@@ -6,5 +6,7 @@ judge    answers: by the policy, the Gate, and where so configured a human
 permits  confined commands: what a coding agent was handed in the place of its own, until it has used it
 permit_use  what its shell starts then, which has the judged command run
 obstacles  what in its settings keeps commands from being replaced
-coding_agents  what each coding agent's questions and answers look like
+coding_agents  the one table of coding agents: the form of their hooks, where their settings are, what they can't do
+questions  what their questions say, and how they are answered
+hook_settings  our hook in their settings
 """

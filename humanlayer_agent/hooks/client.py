@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable, Mapping
 
 import humanlayer_agent
+from humanlayer_agent.hooks.coding_agents import AGENTS, REFUSALS
 
 MAX_INPUT = 8 * 1024 * 1024
 """Bytes of a question; a longer one is refused."""
@@ -39,13 +40,13 @@ STOP = b"stop"
 
 PASSED = frozenset(
     {
-        *("CLAUDE_PROJECT_DIR", "CLAUDE_CODE_SHELL", "CLAUDE_CODE_SHELL_PREFIX", "CLAUDE_ENV_FILE"),
-        *("CODEX_PROJECT_DIR", "GEMINI_PROJECT_DIR", "PATH"),
+        *(name for agent in AGENTS.values() for name in (*agent.shells, *agent.around)),
+        *(agent.project for agent in AGENTS.values()),
+        "PATH",
         *(
             "LANG",
             "LC_ALL",
             "LC_CTYPE",
-            "SHELL",
             "SHELLOPTS",
             "POSIXLY_CORRECT",
             "CDPATH",
@@ -61,18 +62,7 @@ CONFINE = "--confine"
 """The option by which commands that are allowed run confined."""
 
 _DECIDES = ("HOME", "TMPDIR", "TEMP", "TMP", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "HUMANLAYER_STORE")
-_PRE_TOOL_USE = (
-    '"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", '
-    '"permissionDecisionReason": %s}'
-)
-_REFUSALS = {
-    "claude-code": _PRE_TOOL_USE,
-    "codex": _PRE_TOOL_USE,
-    "gemini-cli": '"decision": "deny", "reason": %s',
-}
 _ENDS = ', "continue": false, "stopReason": %s'
-_GOES_ON = frozenset({"codex"})
-"""Tools that make a call, although it is denied, where they are told to end (Codex 0.169)."""
 _TRIES = 3
 _PEER = "3i"  # struct ucred: pid, uid, gid
 
@@ -145,10 +135,10 @@ def deny(tool: str, reason: str, *, code: int, stop: bool = False) -> int:
     except OSError:
         pass
     try:
-        if tool in _REFUSALS:
+        if (agent := AGENTS.get(tool)) is not None:
             quoted = _quoted(reason)
-            ends = _ENDS % quoted if stop and tool not in _GOES_ON else ""
-            _write(1, f"{{{_REFUSALS[tool] % quoted}{ends}}}\n".encode())
+            ends = _ENDS % quoted if stop and agent.ends else ""
+            _write(1, f"{REFUSALS[agent.form] % quoted}{ends}}}\n".encode())
     except OSError:
         return REFUSED  # nobody reads: the exit code says it
     return code
@@ -347,10 +337,18 @@ def peer(connection: socket.socket) -> tuple[int, int] | None:
 
 def _exchange(connection: socket.socket, question: bytes, deadline: Deadline) -> bytes:
     connection.settimeout(deadline.left())
+    waits = select.poll()
+    waits.register(connection, select.POLLIN)
+    waits.register(1, 0)
     try:
         connection.sendall(question)
         answer = b""
         while len(answer) <= MAX_ANSWER:
+            ready = [descriptor for descriptor, _ in waits.poll(deadline.left() * 1000)]
+            if 1 in ready:  # who has asked was killed: what waits for a human is withdrawn by our end
+                raise HookFailed("nobody reads the answer any more")
+            if not ready:
+                continue
             connection.settimeout(deadline.left())
             chunk = connection.recv(65536)
             if not chunk:

@@ -1,7 +1,6 @@
 """Answers the questions of hooks: by the policy, the Gate, and where so configured a human."""
 
 import argparse
-import json
 import os
 import signal
 import threading
@@ -26,10 +25,11 @@ from humanlayer_agent.channels import settings
 from humanlayer_agent.configuration import build_authority, build_director, build_gate, checked_project
 from humanlayer_agent.errors import ActionDenied, AgentsStopped, ConfigError, StoreError
 from humanlayer_agent.hooks import client, log_proof
-from humanlayer_agent.hooks.coding_agents import BadQuestion, Inputs, Reply, Tool, called, question_of
+from humanlayer_agent.hooks.coding_agents import CodingAgent
 from humanlayer_agent.hooks.obstacles import obstacles
 from humanlayer_agent.hooks.permit_use import NOT_RUN
 from humanlayer_agent.hooks.permits import USE_BY_MS, Handed, HandedPermits, Shell, replaced, tool_process
+from humanlayer_agent.hooks.questions import BadQuestion, Question, Reply, in_bash, other_shells
 from humanlayer_agent.locations import default_store_path, is_inside, key_path, state_folder
 from humanlayer_agent.policy import layers
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
@@ -40,6 +40,8 @@ from humanlayer_agent.safe_text import one_line, warnings
 from humanlayer_agent.shell import DiskReader, keeps_ascii
 from humanlayer_agent.store.log_heads import signers_at_start
 from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.tools import catalog
+from humanlayer_agent.tools.calls import NotACall, shown
 
 SESSIONS = 32
 """So many of the tools' sessions are kept open; the one that was quiet for longest is ended for another."""
@@ -55,6 +57,7 @@ _MARGIN_S = 2.0
 """A human has so much less time than the hook, so that "nobody answered" is said before the hook is late."""
 _POLL_S = 0.05
 _LOGIN_BASH = ("bash", "-lc")
+_TYPED = "The agent may type into {program}, unseen: it could have it run anything."
 _CHANGED = "The policy is not the one that this session began with: what it allows now counts in the next session."
 
 
@@ -81,64 +84,6 @@ class Options:
         parser.add_argument("--seconds", type=float)
         parser.add_argument(client.CONFINE, action="store_true")
         return cls(**vars(parser.parse_args(arguments)))
-
-
-class Question:
-    """A question of a tool's hook, and what the log says of it so that its answer can be proved (see `log_proof`).
-
-    Args:
-        tool: who asks.
-        data: the tool's own words.
-        digest: of all that was asked.
-        nonce: what is used in this question only.
-        hook: the process that asks; None where nobody can say.
-
-    Raises:
-        BadQuestion: it is not understood.
-    """
-
-    def __init__(self, tool: Tool, data: bytes, digest: str = "", nonce: bytes = b"", hook: int | None = None) -> None:
-        self.tool = tool
-        self.hook = hook
-        self.body = question_of(data)
-        self.digest = digest
-        self._nonce = nonce
-        self.asked_after = -1  # the number of the last event before it was judged
-        event = self.body.get("hook_event_name")
-        self.ended = event in tool.after
-        """The call has been made: what became of it is told."""
-        self.failed = self.ended and event != tool.after[0]
-        if event != tool.event and not self.ended:
-            raise BadQuestion(f"this hook is for {tool.event}, and was called for {event!r}")
-        name, inputs = self.body.get("tool_name"), self.body.get("tool_input")
-        if not isinstance(name, str) or not isinstance(inputs, dict):
-            raise BadQuestion("tool_name or tool_input is missing")
-        self.call: str = name
-        self.inputs: Inputs = inputs
-
-    @property
-    def called(self) -> tuple[str, str, str]:
-        """Which call it is: the tool, its session, and the tool's own name of the call."""
-        return self.tool.name, str(self.body.get("session_id") or ""), str(self.body.get("tool_use_id") or "")
-
-    @property
-    def runs(self) -> bool:
-        """Tell whether the call is a command, and no other call that is judged as one."""
-        return self.call in self.tool.runs
-
-    @property
-    def leaves_sandbox(self) -> bool:
-        """Tell whether the tool is asked to put no walls of its own around a command."""
-        return bool(self.inputs.get("dangerouslyDisableSandbox"))
-
-    def rendered(self, reply: Reply) -> bytes:
-        """Return what the tool is to read."""
-        out = self.tool.render(reply, self.inputs)
-        return json.dumps(out).encode() + b"\n" if out else b""
-
-    def receipt(self, reply: Reply) -> dict[str, str]:
-        """Return what the log says of it, and of this answer, that nobody can guess either from."""
-        return {"question": self.digest, "reply": log_proof.digest(self._nonce, self.rendered(reply))}
 
 
 class Elsewhere:
@@ -176,7 +121,7 @@ class Judge:
 
     Example::
 
-        question = Question(TOOLS["claude-code"], data)
+        question = Question(AGENTS["claude-code"], data)
         reply = Judge().answer(question, Options("tool", 50), {"CLAUDE_PROJECT_DIR": "/srv/app"})
     """
 
@@ -204,48 +149,31 @@ class Judge:
             BadQuestion: it is not understood.
             HumanlayerError: a setting, the policy or the store can't be used.
         """
-        tool, body, inputs = question.tool, question.body, question.inputs
+        agent, call = question.agent, question.call
         question.asked_after = max((entry.seq for entry in self._store().events(last=1)), default=-1)
         if question.ended and not options.confine:
-            raise BadQuestion(f"without {client.CONFINE} this hook is for {tool.event} alone")
+            raise BadQuestion(f"without {client.CONFINE} this hook is for {agent.event} alone")
         if question.ended:
             return self._reported(question)
-        find = tool.runs.get(question.call) or tool.touches.get(question.call)
-        foreign = tool.is_foreign(question.call)
-        project = _project(tool, environ)
-        action = Action(
-            content=find(inputs) if find is not None else called(question.call, inputs),
-            type=FUNCTION if find is None else "bash",
-            cwd=_directory(body, inputs if find is not None else {}, project),
-            project=str(project),
-            interpreter=(tool.name, "call") if find is None else _interpreter(tool, environ, project),
-            agent=tool.name,
-            call_id=str(body.get("tool_use_id") or ""),
-            model_intent=str(inputs.get("description") or "")[:4_000],
-            question=question.digest,
-            subagent=str(body.get("agent_type") or "")[:_LONGEST_NAME],
-            tool=question.call,
-            arguments=_arguments(question),
-        )
-        session = self._session(tool, options, project, question.called[1], environ)
-        if find is None and not foreign and not session.names(action):
+        project = _project(agent, environ)
+        action = _action(question, environ, project)
+        session = self._session(agent, options, project, question.called[1], environ)
+        if call.kind == "leave" and not session.names(action):
             return self._unjudged(question, options, environ)
-        mode = body.get("permission_mode", "default")
         decision = None
-        if question.runs and tool.unsafe is not None and (why := tool.unsafe(environ, project)):
+        if question.runs and agent.rewrites and (why := other_shells(environ, project)):
             raise BadQuestion(why)
         if options.confine and question.runs:
             alone = "" if self._lasts else "the process that judges ends with its answer"
-            if why := alone or session.unconfined or _unreplaceable(question, action, mode, environ, project):
+            if why := alone or session.unconfined or _unreplaceable(question, action, environ, project):
                 session.note_unconfined(why)
             else:
                 answered = session.confined(action, question, environ, ask=options.ask, gone=gone)
                 if isinstance(answered, Reply):
                     return answered
                 decision = answered
-        return session.judged(
-            action, question, ask=options.ask, may_ask=mode in tool.prompts, gone=gone, at_least=decision
-        )
+        may_ask = question.mode in agent.prompts
+        return session.judged(action, question, ask=options.ask, may_ask=may_ask, gone=gone, at_least=decision)
 
     def carry_out(self, permit: str, pid: int | None, shell: Shell) -> None:
         """Run the command of a permit that was handed out, for the shell that has come with it.
@@ -288,7 +216,7 @@ class Judge:
                 return Reply("deny", BYPASSED.format(why=why), stop=True)
         reply = Reply("none")
         permit = handed.permit.id if handed is not None else None
-        self._store().record(events.HOOK_REPORTED, agent=question.tool.name, permit=permit, **question.receipt(reply))
+        self._store().record(events.HOOK_REPORTED, agent=question.agent.name, permit=permit, **question.receipt(reply))
         return reply
 
     def _forget(self, question: Question) -> None:
@@ -315,11 +243,11 @@ class Judge:
 
     def _unjudged(self, question: Question, options: Options, environ: Mapping[str, str]) -> Reply:
         """No opinion on a call that no policy is about, unless every agent is stopped: then that is none too many."""
-        tool, store = question.tool, self._store()
-        wanted = f"{tool.name}: {question.call[:200]}"
+        agent, store = question.agent, self._store()
+        wanted = f"{agent.name}: {question.name[:200]}"
         halts = store.halts.standing(None)
         if halts:
-            halts = store.halts.standing(build_authority(options.channels, project=_project(tool, environ)))
+            halts = store.halts.standing(build_authority(options.channels, project=_project(agent, environ)))
         if halts:
             store.record(events.SUPERVISION_REFUSED, wanted=wanted, refusal="stopped", halt=halts[0].id)
             return _stopped()
@@ -333,20 +261,20 @@ class Judge:
             return self._opened
 
     def _session(
-        self, tool: Tool, options: Options, project: Path, name: str, environ: Mapping[str, str]
+        self, agent: CodingAgent, options: Options, project: Path, name: str, environ: Mapping[str, str]
     ) -> "_Session":
-        key, store = (tool.name, options, project, name), self._store()
+        key, store = (agent.name, options, project, name), self._store()
         with self._lock:
             found = self._sessions.get(key)
             if found is None or found.outdated():
                 if found is not None:
                     found.end("its settings have changed")
-                signers = found.signers if found else signers_at_start(store, tool.name, name) if name else None
+                signers = found.signers if found else signers_at_start(store, agent.name, name) if name else None
                 reader = found.reader if found else None
                 with store.database.read() as connection:
-                    began = log_proof.session_policy(connection, tool.name, name, str(project)) if name else None
+                    began = log_proof.session_policy(connection, agent.name, name, str(project)) if name else None
                 found = _Session(
-                    tool, options, project, name, store, self._handed, environ.get("PATH"), signers, reader, began
+                    agent, options, project, name, store, self._handed, environ.get("PATH"), signers, reader, began
                 )
                 self._sessions[key] = found
             self._sessions.move_to_end(key)
@@ -359,11 +287,16 @@ class _SamePolicy:
     """A Director whose allows hold as long as its policy is the one that a session began with. Then it asks instead.
 
     Whoever can write the user's policy could allow everything, in the middle of a session.
+
+    Args:
+        began: what the session began with; None: with what holds now.
+        typed_into: programs into which the agent may type, of which no hook would hear: they ask.
     """
 
-    def __init__(self, director: Director, began: log_proof.Policy | None) -> None:
+    def __init__(self, director: Director, began: log_proof.Policy | None, typed_into: frozenset[str]) -> None:
         self._director = director
         self._began = began
+        self._typed_into = typed_into
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._director, name)
@@ -371,12 +304,25 @@ class _SamePolicy:
     def evaluate(self, action: Action) -> PolicyDecision:
         """Judge `action`: what the tool runs itself nothing holds."""
         decision = self._director.evaluate(action, held=action.interpreter == BASH)
+        if decision.verdict is Verdict.ALLOW and (program := self._typed(action)):
+            decision = _asked(decision, _TYPED.format(program=program))
         now = decision.policy_digest, decision.enforced
         self._began = self._began or now
         if now == self._began or (decision.enforced and decision.verdict is not Verdict.ALLOW):
             return decision
-        verdict = max(decision.verdict, Verdict.ASK)
-        return replace(decision, verdict=verdict, enforced=True, reason=_CHANGED, rules=(), default_hit=True)
+        return _asked(decision, _CHANGED)
+
+    def _typed(self, action: Action) -> str:
+        """The program of an action into which its agent may type; "" where there is none."""
+        if not self._typed_into or action.type != "bash":
+            return ""
+        programs = {each.program for each in self._director.program(action).commands}
+        return min((each for each in programs if each in self._typed_into), default="")
+
+
+def _asked(decision: PolicyDecision, reason: str) -> PolicyDecision:
+    verdict = max(decision.verdict, Verdict.ASK)
+    return replace(decision, verdict=verdict, enforced=True, reason=reason, rules=(), default_hit=True)
 
 
 class _Session:
@@ -393,7 +339,7 @@ class _Session:
 
     def __init__(
         self,
-        tool: Tool,
+        agent: CodingAgent,
         options: Options,
         project: Path,
         name: str,
@@ -414,7 +360,7 @@ class _Session:
         self.unconfined = ""
         """Why nothing of it runs confined; "" where that is possible."""
         self._enclosures: RunEnclosures | None = None
-        run = f"{tool.name} {name}" if name else None
+        run = f"{agent.name} {name}" if name else None
         if options.confine:
             try:
                 director, self._enclosures = directed(options.policy, project=project, confine=True, run=run, path=path)
@@ -428,13 +374,13 @@ class _Session:
         self._paths += [source.path for layer in director.layers for source in layer.policy.sources]
         self._seen = self._seen | _state(self._paths)
         self._asker = Elsewhere()
-        self._director = _SamePolicy(director, began)
+        self._director = _SamePolicy(director, began, catalog.load().agents[agent.name].typed_into)
         self._gate: Gate = build_gate(
             director=self._director,
             asker=self._asker,
             project=project,
             store=store,
-            agent=tool.name,
+            agent=agent.name,
             channels=options.channels,
             instance=name,
             signers=signers,
@@ -677,14 +623,12 @@ def _allowed(question: Question, decision: PolicyDecision, permit: Permit | None
     is to run outside the tool's own sandbox.
     """
     approved = permit is not None and bool(permit.request_id or permit.granted)
-    if not approved and (decision.verdict is not Verdict.ALLOW or not question.runs):
+    if question.call.unsandboxed or (not approved and (decision.verdict is not Verdict.ALLOW or not question.runs)):
         return Reply("none")
-    if question.tool.rewritten is not None:
+    if question.agent.rewrites:
         if not question.runs:
             return Reply("none")  # it knows an allow only with a command to run instead
-        edited = question.tool.rewritten(edited or question.tool.runs[question.call](question.inputs))
-    elif not approved and question.leaves_sandbox:
-        return Reply("none")
+        edited = in_bash(edited or question.call.text)
     return Reply("allow", _why_allowed(decision, permit), command=edited)
 
 
@@ -710,47 +654,72 @@ def _stopped() -> Reply:
     return Reply("deny", denial_text(Denial(STOPPED, "human", terminate=True, halted=True)), stop=True)
 
 
-def _unreplaceable(question: Question, action: Action, mode: object, environ: Mapping[str, str], project: Path) -> str:
+def _unreplaceable(question: Question, action: Action, environ: Mapping[str, str], project: Path) -> str:
     """Return why the tool is to run a command itself; "" where it may be replaced by one that runs confined."""
     if not all(question.called):
         return "the call or its session has no name, so nobody could tell what became of it"
-    if mode not in question.tool.replaceable:
-        return f"in the permission mode {one_line(str(mode))} commands are not replaced"
+    if question.mode not in question.agent.replaceable:
+        return f"in the permission mode {one_line(str(question.mode))} commands are not replaced"
+    if question.call.unsandboxed:
+        return "it is to run outside of the agent's own sandbox"
     if action.interpreter != _LOGIN_BASH:
         return f"its commands are run by {action.interpreter[0]}"
     return "; ".join(obstacles(environ, project))
 
 
-def _project(tool: Tool, environ: Mapping[str, str]) -> Path:
-    """The project's directory, by the tool's own word. Never the directory of the call: the agent chooses that."""
-    named = environ.get(tool.project, "")
+def _action(question: Question, environ: Mapping[str, str], project: Path) -> Action:
+    """Return what a call does as an action: the command that does the same, where all of it is known; else the call."""
+    agent, call = question.agent, question.call
+    known = call.kind in ("command", "touch") and not call.doubts
+    try:
+        content = call.text if known else shown(question.name, question.inputs)
+    except NotACall as error:
+        raise BadQuestion(str(error)) from None
+    return Action(
+        content=content,
+        type="bash" if known else FUNCTION,
+        cwd=_directory(question, project),
+        project=str(project),
+        interpreter=_interpreter(agent, environ, project) if known else (agent.name, "call"),
+        agent=agent.name,
+        call_id=question.called[2],
+        model_intent=str(question.inputs.get("description") or "")[:4_000],
+        question=question.digest,
+        subagent=str(question.said("subagent") or "")[:_LONGEST_NAME],
+        tool=question.name,
+        arguments=_arguments(question),
+    )
+
+
+def _project(agent: CodingAgent, environ: Mapping[str, str]) -> Path:
+    """The project's directory, by the agent's own word. Never the directory of the call: its model chooses that."""
+    named = environ.get(agent.project, "")
     if not os.path.isabs(named) or not os.path.isdir(named):
-        raise ConfigError(f"{tool.project} does not name the project's directory: the tool must set it")
+        raise ConfigError(f"{agent.project} does not name the project's directory: the agent must set it")
     return checked_project(named)
 
 
 def _arguments(question: Question) -> str:
     """Return what a call is given. The description of a command is left out: in other words it is the same action."""
-    words = {"description", "timeout"} if question.runs else set()
+    words = question.call.notes if question.runs else frozenset[str]()
     try:
         return tool_arguments({name: value for name, value in question.inputs.items() if name not in words})
     except (ValueError, RecursionError) as error:
-        raise BadQuestion(f"what {question.call[:100]} is given can't be told: {error}") from None
+        raise BadQuestion(f"what {question.name[:100]} is given can't be told: {error}") from None
 
 
-def _directory(question: Mapping[str, Any], inputs: Inputs, project: Path) -> str:
-    cwd = question.get("cwd") or str(project)
-    own = inputs.get("dir_path") or inputs.get("directory") or ""  # where a command of Gemini CLI runs
-    if not isinstance(cwd, str) or not isinstance(own, str) or not os.path.isabs(cwd):
+def _directory(question: Question, project: Path) -> str:
+    cwd = question.said("cwd") or str(project)
+    if not isinstance(cwd, str) or not os.path.isabs(cwd):
         raise BadQuestion("cwd is no absolute path")
-    return os.path.normpath(os.path.join(cwd, own))
+    return os.path.normpath(os.path.join(cwd, question.call.directory))
 
 
-def _interpreter(tool: Tool, environ: Mapping[str, str], project: Path) -> tuple[str, ...]:
+def _interpreter(agent: CodingAgent, environ: Mapping[str, str], project: Path) -> tuple[str, ...]:
     """Return what runs the tool's commands, where that is bash as it is judged; else something that is not taken for
     bash.
     """
-    shell = next((environ[name] for name in tool.shells if environ.get(name)), "") if tool.shells else "/bin/bash"
+    shell = next((environ[name] for name in agent.shells if environ.get(name)), "") if agent.shells else "/bin/bash"
     if changing := sorted(name for name in environ if client.is_passed(name) and changes_the_shell(name)):
         return (f"bash with {' and '.join(changing)}", "-c")
     if os.path.basename(shell) != "bash" or not _is_the_users(shell, project):
@@ -758,7 +727,7 @@ def _interpreter(tool: Tool, environ: Mapping[str, str], project: Path) -> tuple
     locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
     if not keeps_ascii(locale):
         return (f"bash in the locale {locale}", "-c")
-    for name in tool.around:
+    for name in agent.around:
         if environ.get(name) and not _is_the_users(environ[name].split(" ")[0], project):
             return (f"bash with {name}", "-c")
     return _LOGIN_BASH

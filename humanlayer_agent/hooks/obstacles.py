@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.hooks.client import CONFINE
-from humanlayer_agent.hooks.coding_agents import our_line
+from humanlayer_agent.hooks.coding_agents import AGENTS
+from humanlayer_agent.hooks.hook_settings import our_line
 
 _MACHINE = Path("/etc/claude-code")
 """Where an administrator's settings are (https://code.claude.com/docs/en/settings)."""
@@ -77,7 +78,7 @@ def obstacles(
 
 def _our_line(entry: Any) -> str:
     """The command of an entry, where it starts our hook and nothing else; "" of any other entry."""
-    words = our_line(entry).split()
+    words = our_line(entry, AGENTS["claude-code"]).split()
     first, last = words[: len(_BEGINS)], words[-len(_ENDS) :]
     plain = all(_PLAIN_WORD.fullmatch(word) for word in words[len(_BEGINS) : -len(_ENDS)])
     return " ".join(words) if first == _BEGINS and last == _ENDS and plain else ""

@@ -20,9 +20,10 @@ import humanlayer_agent
 from humanlayer_agent.audit import events
 from humanlayer_agent.errors import HumanlayerError
 from humanlayer_agent.hooks import client, log_proof
-from humanlayer_agent.hooks.coding_agents import TOOLS, BadQuestion
-from humanlayer_agent.hooks.judge import Judge, Options, Question
+from humanlayer_agent.hooks.coding_agents import AGENTS
+from humanlayer_agent.hooks.judge import Judge, Options
 from humanlayer_agent.hooks.permits import Shell
+from humanlayer_agent.hooks.questions import BadQuestion, Question
 from humanlayer_agent.processes.memory_protection import protect_secrets
 
 IDLE_S = 7_200
@@ -135,8 +136,7 @@ class Server:
                 raise BadQuestion("the question was meant for another installation")
             name, *options = _texts(arguments)
             environ = dict(each.partition("=")[::2] for each in _texts(given))
-            tool = TOOLS[name]
-            question = Question(tool, data, log_proof.digest(message), nonce, pid)
+            question = Question(AGENTS[name], data, log_proof.digest(message), nonce, pid)
             reply = self._judge.answer(question, Options.parse(options), environ, gone)
             if reply.verdict == "deny" and question.ended:  # too late for a no: the exit code makes it heard
                 return client.packed(b"2", b"", _encoded(reply.reason), b"")

@@ -44,6 +44,7 @@ from humanlayer_agent.shell import (
     note_losses,
     note_versions,
 )
+from humanlayer_agent.tools.calls import known_effects
 
 _PLAIN_BASH_OPTIONS = frozenset({"-l", "-c", "-lc", "--norc", "--noprofile"})
 
@@ -266,7 +267,7 @@ class Director:
             view: what it would see of the disk; None: what is seen by what is allowed.
         """
         if action.type == FUNCTION:
-            return _called(action.content)
+            return self._called(action, reader, view)
         environ = dict(action.env) if action.env else self.environ
         program = analyse(
             action.content,
@@ -294,6 +295,36 @@ class Director:
             program.doubt(f"run by {' '.join(action.interpreter) or 'an unknown shell'}, not by bash")
         elif action.interpreter != BASH and not set(action.interpreter[1:]) <= _PLAIN_BASH_OPTIONS:
             program.doubt(f"run by {' '.join(action.interpreter)}")
+        return program
+
+    def _called(self, action: Action, reader: Reader | None, view: View | None) -> Program:
+        """Return a call as a program: the call itself, of which the name is all that is known, so that rules allow or
+        deny it by that, and beside it what is known to be done by it, from wherever its tool may work.
+        """
+        call, span = action.content, (0, len(action.content))
+        name = call.partition("(")[0]
+        command = SimpleCommand(name, [call], span, call, known=False)
+        command.effects.append(Effect("execute", FUNCTION, name, True, span, "call"))
+        program = Program([command])
+        text, doubts = known_effects(action.agent, action.tool, action.arguments) if action.tool else ("", ())
+        for reason in doubts:
+            program.doubt(reason)
+        places = dict.fromkeys((action.cwd or self.project, action.project or self.project))
+        for place in places if text else ():
+            done = analyse(
+                text,
+                cwd=place,
+                environ=self.environ,
+                reader=reader or self._reader(view),
+                memory=self._read,
+                catalog=self.catalogs.catalog,
+            )
+            for each in done.commands:
+                each.span = span
+                each.effects[:] = [replace(effect, span=span) for effect in each.effects]
+            program.commands += done.commands
+            for reason in done.reasons if done.status != "ok" else ():
+                program.doubt(reason)
         return program
 
     def _reader(self, view: View | None) -> Reader | None:
@@ -347,14 +378,6 @@ class Director:
 def _moment() -> str:
     """Return the moment (UTC), in ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-def _called(call: str) -> Program:
-    """Return a call of a function as a program: all that is known of it is its name. Rules allow or deny it by that."""
-    name, span = call.partition("(")[0], (0, len(call))
-    command = SimpleCommand(name, [call], span, call, known=False)
-    command.effects.append(Effect("execute", FUNCTION, name, True, span, "call"))
-    return Program([command])
 
 
 def _variables(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from humanlayer_agent.action import Action, written
+from humanlayer_agent.action import Action
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit, Rules
@@ -25,6 +25,7 @@ from humanlayer_agent.policy_tools.lint import sample_commands
 from humanlayer_agent.policy_tools.lint.subject import Subject
 from humanlayer_agent.policy_tools.lint.witnesses import Case
 from humanlayer_agent.shell import EFFECT_KINDS, Program, Reader
+from humanlayer_agent.tools.calls import written
 
 MAX_CHANGES = 2_000
 """Clauses that are taken out, one after the other."""

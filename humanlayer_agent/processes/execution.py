@@ -297,7 +297,7 @@ def run_command(
             if confinement is None:
                 wall = (stack.enter_context(restriction.ruleset()), restriction.calls()) if restriction else None
                 request = marshal.dumps(
-                    ([program, *encoded], pairs, directory, keep_background, int(signal.SIGSTOP), wall)
+                    ([program, *encoded], pairs, directory, keep_background, int(signal.SIGSTOP), wall, -1)
                 )
                 inherited = (directory, wall[0]) if wall else (directory,)
                 watch = _Watch(request, inherited, writer, keep_background=keep_background)
@@ -396,7 +396,15 @@ class _Watch:
     lost: tuple[str, ...] = ()
     directory = ""
 
-    def __init__(self, request: bytes, inherited: tuple[int, ...], output: IO[bytes], *, keep_background: bool) -> None:
+    def __init__(
+        self,
+        request: bytes,
+        inherited: tuple[int, ...],
+        output: IO[bytes],
+        *,
+        keep_background: bool,
+        errors: IO[bytes] | None = None,
+    ) -> None:
         self.keep_background = keep_background
         self.control, theirs = socket.socketpair()
         with theirs:
@@ -405,7 +413,7 @@ class _Watch:
                 mark=_MARK,
                 stdin=theirs.fileno(),
                 stdout=output,
-                stderr=output,
+                stderr=errors or output,
                 pass_fds=inherited,
                 env={},
             )
@@ -477,6 +485,65 @@ class _Watch:
         orphans = self.brood.end(reported=self.reported, keep_background=self.keep_background)
         self.control.close()
         self.unwatched = not self.reported or orphans > 0
+
+
+class PipedProgram:
+    """A program that somebody talks to by its standard input and output, for as long as it runs; its standard error is
+    ours. Whatever happens, kill -9 of this process included, nothing of it is running afterwards.
+
+    Args:
+        argv: program and arguments; the program is looked up by `find_program`.
+        cwd: an existing directory.
+        env: its whole environment (see `command_environment`).
+
+    Attributes:
+        stdin: what it reads; ours to write to, and to close.
+        stdout: what it writes, up to its end; ours to read from, and to close.
+
+    Raises:
+        ConfigError: there is no such program.
+        OSError: there is no such directory.
+    """
+
+    def __init__(self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> None:
+        program, encoded, pairs = _encoded(argv, env)
+        with contextlib.ExitStack() as failed, contextlib.ExitStack() as theirs:
+            directory = WorkingDirectory.at(cwd).open()
+            theirs.callback(os.close, directory)
+            stdin, ours = os.pipe()
+            theirs.callback(os.close, stdin)
+            self.stdin = failed.enter_context(open(ours, "wb", buffering=0))
+            ours, output = os.pipe()
+            self.stdout = failed.enter_context(open(ours, "rb", buffering=0))
+            writer = theirs.enter_context(open(output, "wb", buffering=0))
+            errors = theirs.enter_context(open(os.dup(2), "wb", buffering=0))
+            command = ([program, *encoded], pairs, directory, False, int(signal.SIGSTOP), None, stdin)
+            self._watch = _Watch(
+                marshal.dumps(command), (directory, stdin), writer, keep_background=False, errors=errors
+            )
+            failed.callback(self._watch.end)
+            if self._watch.is_ready(time.monotonic() + _REAPER_ENDS_S):
+                self._watch.start(directory)
+            failed.pop_all()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until it has ended by itself; False where it has not after so many seconds."""
+        self._watch.control.settimeout(max(seconds, 0.001))
+        with contextlib.suppress(TimeoutError):
+            while not self._watch.finished:
+                self._watch.receive()
+        return self._watch.finished
+
+    def end(self) -> int | None:
+        """End it, with all that it has started. Returns its exit code, where it had ended by itself.
+
+        Raises:
+            OSError: it could not even be started.
+        """
+        self._watch.end()
+        if self._watch.error:
+            raise OSError(self._watch.error, os.strerror(self._watch.error))
+        return self._watch.returncode
 
 
 def _follow(

@@ -35,7 +35,7 @@ def main() -> None:
     request = _request()
     if request is None:
         return
-    argv, env, directory, keep_background, stop_signal, wall = request
+    argv, env, directory, keep_background, stop_signal, wall, stdin = request
     _become_subreaper()
     _report(b"ready\n")
     if _read(1) is None:  # all is ready, so that what was judged is compared as late as can be: it is not that any more
@@ -43,7 +43,7 @@ def main() -> None:
     try:
         os.fchdir(directory)
         os.close(directory)
-        shell = _start(argv, env) if wall is None else _start_restricted(argv, env, *wall)
+        shell = _start(argv, env, stdin) if wall is None else _start_restricted(argv, env, *wall)
     except OSError as error:
         _report(b"error %d\n" % (error.errno or 0))
         return
@@ -126,7 +126,9 @@ def restrict(ruleset: int, calls: bytes) -> None:
         raise OSError(ctypes.get_errno(), "it can't be restricted")
 
 
-def _start(argv: list[bytes], env: dict[bytes, bytes]) -> int:
+def _start(argv: list[bytes], env: dict[bytes, bytes], stdin: int = -1) -> int:
+    """Start it; `stdin` is the descriptor that it reads its standard input from, and -1 where it gets none."""
+    nothing = (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)
     return os.posix_spawn(
         argv[0],
         argv[1:],
@@ -134,7 +136,7 @@ def _start(argv: list[bytes], env: dict[bytes, bytes]) -> int:
         setpgroup=0,  # of its own, so that `kill 0` in it does not reach us; the session is ours
         setsigmask=(),
         setsigdef=(SIGPIPE, SIGXFSZ),  # Python ignores them, and ignored signals survive exec
-        file_actions=[(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)],
+        file_actions=[nothing] if stdin < 0 else [(os.POSIX_SPAWN_DUP2, stdin, 0), (os.POSIX_SPAWN_CLOSE, stdin)],
     )
 
 
@@ -163,7 +165,7 @@ def _start_restricted(argv: list[bytes], env: dict[bytes, bytes], ruleset: int, 
     return result[0]
 
 
-def _request() -> tuple[list[bytes], dict[bytes, bytes], int, bool, int, tuple[int, bytes] | None] | None:
+def _request() -> tuple[list[bytes], dict[bytes, bytes], int, bool, int, tuple[int, bytes] | None, int] | None:
     header = _read(8)
     if header is None:
         return None

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from humanlayer_agent.testing.approvers import (
     ScriptedDirector,
     answer,
 )
-from humanlayer_agent.testing.patience import until
+from humanlayer_agent.testing.patience import PATIENCE, until
 
 ALICE = Approver("os:1000:alice", "terminal", "terminal")
 BOB, CAROL = Approver("slack:T1/U2", "slack", "chat"), Approver("slack:T1/U3", "slack", "chat")
@@ -256,6 +257,26 @@ def test_a_channel_that_only_waits_does_so_by_every_route(gate: Callable[..., Ga
     with pytest.raises(SystemExit):
         made.check(act())
     assert [request.state for request in made.store.requests()] == ["withdrawn"]
+
+
+def test_any_number_waits_at_a_channel_that_only_waits(gate: Callable[..., Gate], act: Any) -> None:
+    """Nobody is shown anything there: the second of two is not held up by the first."""
+    both, here = threading.Barrier(2), []
+
+    class Waits(ScriptedAsker):
+        only_waits = True
+
+        def ask(self, request: Any, *, until: int, cancelled: Callable[[], bool]) -> Any:
+            here.append(both.wait(PATIENCE))
+            raise ChannelError("they only wait")
+
+    asker = Waits()
+    asker.identities = ()
+    made = gate(asker, authority=routed(), route="solo")
+    with ThreadPoolExecutor(2) as pool:
+        for denial in pool.map(lambda command: made.check(act(command)), ("make one", "make two")):
+            denied(denial, "nobody", "they only wait")
+    assert sorted(here) == [0, 1]
 
 
 def test_stopping_while_a_route_asks_only_others(gate: Callable[..., Gate], act: Any) -> None:

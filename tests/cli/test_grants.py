@@ -101,6 +101,23 @@ def test_ls_has_what_holds(agent: Agent, human: None, capsys: pytest.CaptureFixt
     assert "revoked" in shown
 
 
+def test_what_no_key_proves_does_not_hold(
+    tmp_path: Path, human: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The process that signed it is gone, and so is its key: it covers nothing."""
+    monkeypatch.chdir(tmp_path)
+    made = Agent("hour")
+    assert made.does("make a")
+    assert main(["grants", "ls", "--format", "json"]) == 0
+    (grant,) = json.loads(capsys.readouterr().out)
+    assert grant["state"] == "active"
+    made.close()
+    assert main(["grants", "ls"]) == 0
+    assert "1 more is over" in capsys.readouterr().err
+    assert main(["grants", "show", grant["id"]]) == 0
+    assert "unproved" in capsys.readouterr().out
+
+
 def test_without_any_it_says_so(
     tmp_path: Path, human: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -124,6 +124,7 @@ def test_without_the_passphrase_nobody_is_asked(project: Path, store: SQLiteStor
 def test_what_can_not_be_planned(project: Path, store: SQLiteStore, need: str, code: int, said: str) -> None:
     found, shown = at_terminal(need)
     assert (found, said in " ".join(shown.split())) == (code, True), shown
+    assert PASSPHRASE_ASKED not in shown, "nothing is to be signed"
     assert not store.grants.given()
 
 

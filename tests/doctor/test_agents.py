@@ -4,14 +4,21 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from humanlayer_agent.doctor.checks import CHECKS
 from humanlayer_agent.doctor.context import Context, Finding
-from humanlayer_agent.hooks.coding_agents import hook_entry, settings_path, with_hook
+from humanlayer_agent.hooks import hook_settings
+from humanlayer_agent.hooks.coding_agents import AGENTS
 from humanlayer_agent.locations import config_folder
+
+CLAUDE = AGENTS["claude-code"]
+with_hook = partial(hook_settings.with_hook, CLAUDE)
+hook_entry = partial(hook_settings.hook_entry, CLAUDE)
+settings_path = partial(hook_settings.settings_path, CLAUDE)
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gemini-cli-settings.json"
 Look = Callable[..., list[Finding]]
@@ -65,7 +72,10 @@ def test_a_hook_of_an_older_version_is_not_run_before_all_that_is_judged(look: L
     )
     assert [(each.status, each.said) for each in look("hooks")] == [
         ("ok", "Claude Code asks us before it runs something"),
-        ("warning", "Claude Code does not ask us before calls of NotebookRead, Monitor, WebFetch, other tools"),
+        (
+            "warning",
+            "Claude Code does not ask us before calls of Monitor, NotebookRead, Glob, LS, WebFetch, other tools",
+        ),
     ]
     written(settings_path(), {"hooks": {"PreToolUse": [{**entry, "matcher": "*"}]}})
     assert [each.status for each in look("hooks")] == ["ok"]
@@ -78,7 +88,20 @@ def test_codex(look: Look, tmp_path: Path) -> None:
     assert (found.status, "no hook of ours" in found.said) == ("warning", True)
     text = EXAMPLE.with_name("codex-hooks.json").read_text()
     written(folder / "hooks.json", text.replace("hla hook", f"{sys.executable} hook"))
-    assert [each.said for each in look("hooks", CODEX_HOME=str(folder))] == ["Codex asks us before it runs something"]
+    works, skipped = look("hooks", CODEX_HOME=str(folder))
+    assert (works.status, works.said) == ("ok", "Codex asks us before it runs something")
+    assert (skipped.status, "has not been told to trust our hook" in skipped.said) == ("warning", True)
+    key = f"{folder / 'hooks.json'}:pre_tool_use:0:0"
+    for state, trusted in (
+        ('trusted_hash = "sha256:0"', True),
+        ('trusted_hash = ""', False),
+        ('trusted_hash = "sha256:0"\nenabled = false', False),
+    ):
+        written(folder / "config.toml", f'[hooks.state."{key}"]\n{state}\n')
+        assert [each.status for each in look("hooks", CODEX_HOME=str(folder))] == ["ok", *(["warning"] * (not trusted))]
+    written(folder / "config.toml", f'[hooks.state."{key.replace("0:0", "0:1")}"]\ntrusted_hash = "sha256:0"\n')
+    assert [each.status for each in look("hooks", CODEX_HOME=str(folder))] == ["ok", "warning"]
+    written(folder / "config.toml", f'[hooks.state."{key}"]\ntrusted_hash = "sha256:0"\n')
     rules = written(folder / "rules" / "own.rules", 'prefix_rule(pattern=["touch"], decision="forbidden")')
     told = look("hooks", CODEX_HOME=str(folder))[1]
     assert (told.status, str(rules) in told.said) == ("warning", True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from humanlayer_agent.hooks.coding_agents import with_hook
+from humanlayer_agent.hooks.coding_agents import AGENTS
+from humanlayer_agent.hooks.hook_settings import with_hook
 from humanlayer_agent.testing.patience import PATIENCE
 from tests.hooks.conftest import Answered, Machine
 
@@ -50,7 +51,7 @@ class CodingAgent(Machine):
         """Begin another session, in which nothing has run."""
         self._sessions += 1
         self.session, self.cwd = f"session-{self._sessions}", str(self.project)
-        self.settings.write_text(json.dumps(with_hook({}, confine=True)))
+        self.settings.write_text(json.dumps(with_hook(AGENTS["claude-code"], {}, confine=True)))
 
     def asked(self, command: str, **more: Any) -> Answered:
         """What the hook answers before a command."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from humanlayer_agent.hooks.coding_agents import AGENTS
 from humanlayer_agent.testing.patience import PATIENCE
 from tests.agents.conftest import ordinary_user
 
@@ -26,6 +27,28 @@ CLAUDE: dict[str, Any] = {
     "tool_use_id": "toolu_01",
 }
 GEMINI: dict[str, Any] = {"hook_event_name": "BeforeTool", "session_id": "g1", "timestamp": "2026-01-01T00:00:00Z"}
+COMMON: dict[str, dict[str, Any]] = {
+    "claude-code": CLAUDE,
+    "gemini-cli": GEMINI,
+    "codex": {**CLAUDE, "turn_id": "t1", "model": "any"},
+    "copilot": {"sessionId": "p1", "timestamp": 1795863639715},
+    "opencode": {"hook_event_name": "tool.execute.before", "session_id": "ses_1", "tool_use_id": "call_0_0"},
+}
+"""What each agent says beside the call, as it was seen."""
+COMMANDS = {
+    "claude-code": "Bash",
+    "gemini-cli": "run_shell_command",
+    "codex": "Bash",
+    "copilot": "bash",
+    "opencode": "bash",
+}
+"""The tool of each agent that runs a command."""
+
+
+def question(agent: str, tool: str, inputs: object, **more: Any) -> dict[str, Any]:
+    """A question in an agent's own form."""
+    fields = AGENTS[agent].fields
+    return {**COMMON[agent], fields["name"]: tool, fields["inputs"]: inputs, **more}
 
 
 @dataclass(frozen=True)
@@ -44,12 +67,13 @@ class Answered:
     @property
     def verdict(self) -> str:
         """allow, deny, ask, or "" where the tool's own rules decide."""
-        specific = self.json.get("hookSpecificOutput", {})
-        return str(specific.get("permissionDecision") or self.json.get("decision") or "")
+        specific = self.json.get("hookSpecificOutput", self.json)
+        found = str(specific.get("permissionDecision") or self.json.get("decision") or "")
+        return "" if found == "none" else found
 
     @property
     def reason(self) -> str:
-        specific = self.json.get("hookSpecificOutput", {})
+        specific = self.json.get("hookSpecificOutput", self.json)
         return str(specific.get("permissionDecisionReason") or self.json.get("reason") or "")
 
     @property
@@ -78,8 +102,7 @@ class Machine:
         self.env = {
             **kept,
             "HOME": str(self.home),
-            "CLAUDE_PROJECT_DIR": str(self.project),
-            "GEMINI_PROJECT_DIR": str(self.project),
+            **{agent.project: str(self.project) for agent in AGENTS.values()},
             "SHELL": "/bin/bash",
         }
 
@@ -122,6 +145,11 @@ class Machine:
         """A question of Gemini CLI."""
         body = {**GEMINI, "cwd": str(self.project), "tool_name": tool, "tool_input": inputs, **more}
         return self.raw(json.dumps(body).encode(), "gemini-cli", *_patient(options))
+
+    def asked_by(self, agent: str, tool: str, inputs: object, *options: str, **more: Any) -> Answered:
+        """A question of any agent."""
+        body = question(agent, tool, inputs, **{"cwd": str(self.project), **more})
+        return self.raw(json.dumps(body).encode(), agent, *_patient(options))
 
     def servers(self) -> list[int]:
         """The processes that answer in this home."""

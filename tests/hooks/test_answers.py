@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.hooks.coding_agents import TOOLS
+from humanlayer_agent.hooks.coding_agents import AGENTS
 from humanlayer_agent.hooks.judge import _interpreter
 from tests.hooks.conftest import Machine
 
@@ -197,7 +197,7 @@ def test_a_locale_in_which_bash_reads_something_else(machine: Machine) -> None:
     ],
 )
 def test_the_locale_that_counts(environ: dict[str, str], fine: bool) -> None:
-    found = _interpreter(TOOLS["claude-code"], {"SHELL": "/bin/bash", **environ}, Path("/srv/app"))
+    found = _interpreter(AGENTS["claude-code"], {"SHELL": "/bin/bash", **environ}, Path("/srv/app"))
     assert (found == ("bash", "-lc")) is fine
 
 

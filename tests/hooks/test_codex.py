@@ -16,8 +16,9 @@ import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import Permit
-from humanlayer_agent.hooks.coding_agents import TOOLS, in_bash
-from humanlayer_agent.hooks.judge import Question, _allowed
+from humanlayer_agent.hooks.coding_agents import AGENTS
+from humanlayer_agent.hooks.judge import _allowed
+from humanlayer_agent.hooks.questions import Question, in_bash
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.patience import PATIENCE
@@ -122,7 +123,7 @@ def test_what_is_no_command_is_not_made_one(machine: Machine) -> None:
     """Also where a human has approved it."""
     inputs = patch("*** Add File: /etc/x", "+x")
     question = Question(
-        TOOLS["codex"], json.dumps({**COMMON, "tool_name": "apply_patch", "tool_input": inputs}).encode()
+        AGENTS["codex"], json.dumps({**COMMON, "tool_name": "apply_patch", "tool_input": inputs}).encode()
     )
     decision = Director.load("default", project=machine.project).evaluate(Action("> /etc/x"))
     permit = Permit("p", "0" * 64, Action("> /etc/x"), decision, 0, approved_by="alice", request_id="r")
@@ -285,8 +286,3 @@ def test_the_real_codex_does_nothing_once_all_agents_are_stopped(new_machine: An
     heard = codex(machine, model, {"cmd": "touch made"})
     assert "blocked" in heard[0]
     assert not (machine.project / "made").exists()
-
-
-def test_its_table_names_what_the_example_names() -> None:
-    (entry,) = json.loads((ROOT / "examples/codex-hooks.json").read_text())["hooks"]["PreToolUse"]
-    assert entry["matcher"] == TOOLS["codex"].matcher()

@@ -20,7 +20,8 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import Answer, AnswerKind, Approver
 from humanlayer_agent.configuration import build_authority, build_signer
 from humanlayer_agent.hooks import judge, permits
-from humanlayer_agent.hooks.coding_agents import TOOLS
+from humanlayer_agent.hooks.coding_agents import AGENTS
+from humanlayer_agent.hooks.questions import Question
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
@@ -303,7 +304,7 @@ def test_a_permit_is_not_good_for_long(own_agent: CodingAgent, monkeypatch: pyte
     hook = subprocess.Popen(["sleep", "600"])
     ours, theirs = socket.socketpair()
     try:
-        question = judge.Question(TOOLS["claude-code"], json.dumps(body).encode(), "0" * 64, b"", hook.pid)
+        question = Question(AGENTS["claude-code"], json.dumps(body).encode(), "0" * 64, b"", hook.pid)
         reply = judging.answer(question, judge.Options("tool", 50, confine=True), own_agent.env)
         permit = reply.command.partition("--permit ")[2].partition(" ")[0].partition("-")[2]
         judging.carry_out(permit, hook.pid, permits.Shell(theirs, 0o022))

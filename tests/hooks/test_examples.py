@@ -1,47 +1,61 @@
-"""The settings in examples/, as the tools run them."""
+"""The settings in examples/, as the agents run them, and what `hla init` writes for each."""
 
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from humanlayer_agent.hooks.coding_agents import TOOLS, with_hook
-from tests.hooks.conftest import CLAUDE, GEMINI, Machine
+from humanlayer_agent.hooks.coding_agents import AGENTS
+from humanlayer_agent.hooks.hook_settings import with_hook
+from tests.hooks.conftest import COMMANDS, Machine, question
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+SETTINGS = {
+    "claude-code": "claude-code-settings.json",
+    "gemini-cli": "gemini-cli-settings.json",
+    "codex": "codex-hooks.json",
+    "copilot": "copilot-hooks.json",
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "tool", "call", "common"),
-    [
-        ("claude-code-settings.json", "claude-code", "Bash", CLAUDE),
-        ("gemini-cli-settings.json", "gemini-cli", "run_shell_command", GEMINI),
-    ],
-)
-def test_settings(machine: Machine, name: str, tool: str, call: str, common: dict[str, object]) -> None:
-    settings = json.loads((EXAMPLES / name).read_text())
-    (entry,) = settings["hooks"][TOOLS[tool].event]
-    assert entry["matcher"] == TOOLS[tool].matcher()
+def line_of(settings: dict[str, Any], name: str) -> str:
+    (entry,) = settings["hooks"][AGENTS[name].event or "preToolUse"]
+    (hook,) = entry.get("hooks") or [entry]
+    return str(hook.get("command") or hook["bash"])
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings(machine: Machine, name: str) -> None:
+    settings = json.loads((EXAMPLES / SETTINGS[name]).read_text())
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for command, verdict in (("ls", b"allow"), ("rm -rf /", b"deny")):
-        question = {**common, "cwd": str(machine.project), "tool_name": call, "tool_input": {"command": command}}
+        asked = question(name, COMMANDS[name], {"command": command}, cwd=str(machine.project))
         done = subprocess.run(
-            ["/bin/sh", "-c", entry["hooks"][0]["command"]],
-            input=json.dumps(question).encode(),
+            ["/bin/sh", "-c", line_of(settings, name)],
+            input=json.dumps(asked).encode(),
             capture_output=True,
             env={**machine.env, "PATH": path},
+            cwd=machine.project,
         )
         assert done.returncode == 0, done.stderr
         assert b'"' + verdict + b'"' in done.stdout
 
 
-def test_what_init_writes_is_the_example() -> None:
-    example = json.loads((EXAMPLES / "claude-code-settings.json").read_text())
-    written = with_hook({}, "tool")
-    written["env"]["CLAUDE_CODE_SHELL"] = example["env"]["CLAUDE_CODE_SHELL"]
-    command = written["hooks"]["PreToolUse"][0]["hooks"][0]
-    command["command"] = "hla hook " + command["command"].partition(" humanlayer_agent.cli hook ")[2]
-    assert written == example
+@pytest.mark.parametrize("name", SETTINGS)
+def test_what_init_writes_is_the_example(name: str) -> None:
+    example = json.loads((EXAMPLES / SETTINGS[name]).read_text())
+    written = with_hook(AGENTS[name], {})
+    if "env" in written:
+        written["env"]["CLAUDE_CODE_SHELL"] = example["env"]["CLAUDE_CODE_SHELL"]
+    line = line_of(written, name)
+    python = f"{sys.executable} -I -m humanlayer_agent.cli hook"
+    assert (
+        json.loads(
+            json.dumps(written).replace(json.dumps(line)[1:-1], json.dumps(line.replace(python, "hla hook"))[1:-1])
+        )
+        == example
+    )

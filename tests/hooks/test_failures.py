@@ -299,10 +299,11 @@ def test_an_answer_that_comes_in_drops_is_late_all_the_same() -> None:
 
 
 def test_an_interpreter_that_is_gone_or_a_package_that_is_broken(tmp_path: Path) -> None:
-    from humanlayer_agent.hooks.coding_agents import hook_entry
+    from humanlayer_agent.hooks.coding_agents import AGENTS
+    from humanlayer_agent.hooks.hook_settings import hook_entry
 
     for python in ("/nowhere/python", "/bin/false"):
-        (hook,) = hook_entry("tool", python)["hooks"]
+        (hook,) = hook_entry(AGENTS["claude-code"], "tool", python)["hooks"]
         done = subprocess.run(["/bin/sh", "-c", hook["command"]], input=QUESTION, capture_output=True)
         assert done.returncode == 2
 
@@ -351,7 +352,8 @@ def test_a_question_for_another_installation_is_refused(machine: Machine, monkey
 
 
 def test_the_interpreter_that_runs_the_tests_is_the_one_that_is_written() -> None:
-    from humanlayer_agent.hooks.coding_agents import hook_entry
+    from humanlayer_agent.hooks.coding_agents import AGENTS
+    from humanlayer_agent.hooks.hook_settings import hook_entry
 
-    (hook,) = hook_entry("tool")["hooks"]
+    (hook,) = hook_entry(AGENTS["claude-code"], "tool")["hooks"]
     assert sys.executable in hook["command"]

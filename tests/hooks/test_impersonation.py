@@ -216,7 +216,7 @@ class Asker:
         self.server = server.Server()
 
     def __call__(self, command: str, *options: str, tool: str = "Bash", **more: Any) -> Given:
-        inputs = {"command": command, "url": command, "file_path": command}
+        inputs = {{"Bash": "command", "WebFetch": "url"}.get(tool, "file_path"): command}
         body = {**CLAUDE, "cwd": str(self.project), "tool_name": tool, "tool_input": inputs, **more}
         given = [f"CLAUDE_PROJECT_DIR={self.project}", "SHELL=/bin/bash"]
         words = ["claude-code", "--ask", "tool", "--seconds", "600", *options]

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.hooks.coding_agents import TOOLS, Reply
-from humanlayer_agent.hooks.judge import Judge, Options, Question
+from humanlayer_agent.hooks.coding_agents import AGENTS
+from humanlayer_agent.hooks.judge import Judge, Options
+from humanlayer_agent.hooks.questions import Question, Reply
 from humanlayer_agent.store.sqlite import SQLiteStore
 
 
@@ -21,7 +22,7 @@ def called(
     question = {"hook_event_name": "PreToolUse", "session_id": policy or "one", "cwd": str(project), "tool_name": tool}
     data = json.dumps({**question, "agent_type": "Explore", "tool_input": inputs}).encode()
     environ = {"CLAUDE_PROJECT_DIR": str(project), "CLAUDE_CODE_SHELL": "/bin/bash"}
-    return judge.answer(Question(TOOLS["claude-code"], data), Options("tool", 50, policy), environ, **more)
+    return judge.answer(Question(AGENTS["claude-code"], data), Options("tool", 50, policy), environ, **more)
 
 
 @pytest.fixture

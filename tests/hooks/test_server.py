@@ -47,6 +47,7 @@ def test_the_client_loads_nothing_heavy() -> None:
         "humanlayer_agent.cli.hook",
         "humanlayer_agent.hooks",
         "humanlayer_agent.hooks.client",
+        "humanlayer_agent.hooks.coding_agents",
     }
     assert loaded.isdisjoint({"typing", "re", "json", "pathlib", "argparse", "subprocess", "sqlite3", "yaml"})
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,16 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.cli import main
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.hooks.coding_agents import hook_entry, settings_path, with_hook
+from humanlayer_agent.hooks import hook_settings
+from humanlayer_agent.hooks.coding_agents import AGENTS
 from humanlayer_agent.testing.patience import PATIENCE
 from tests.support import children, enclosures, extent
 from tests.support.keys import known_passphrase, make_key
+
+CLAUDE = AGENTS["claude-code"]
+with_hook = partial(hook_settings.with_hook, CLAUDE)
+hook_entry = partial(hook_settings.hook_entry, CLAUDE)
+settings_path = partial(hook_settings.settings_path, CLAUDE)
 
 MINE: dict[str, Any] = {
     "$schema": "x",

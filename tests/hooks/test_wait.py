@@ -94,7 +94,7 @@ def ask(person: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
         session: str = "s1",
         program: list[str] = HOOK,
     ) -> Waiting:
-        inputs = {name: command, "description": "why"}
+        inputs = {name: command, **({"description": "why"} if tool == "Bash" else {})}
         made.append(Waiting(person, tool, inputs, *options, session=session, program=program))
         return made[-1]
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from humanlayer_agent.action import BASH
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.processes import execution, reaper
-from humanlayer_agent.processes.execution import CommandResult, command_environment, run_command
+from humanlayer_agent.processes.execution import CommandResult, PipedProgram, command_environment, run_command
 from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.support import children, headless
 from tests.support.time_outs import met
@@ -545,3 +545,51 @@ def test_descendants_of_a_tree() -> None:
     finally:
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()
+
+
+class TestPipedProgram:
+    """A program that is talked to."""
+
+    def start(self, tmp_path: Path, command: str) -> PipedProgram:
+        return PipedProgram(
+            ["bash", "--norc", "-c", command], cwd=str(tmp_path), env=command_environment({**os.environ, "TOKEN": "x"})
+        )
+
+    def test_it_is_talked_to_and_ends_by_itself(self, tmp_path: Path) -> None:
+        program = self.start(tmp_path, 'pwd; echo ${TOKEN-none}; while read -r line; do echo "<$line>"; done; exit 3')
+        with program.stdout, program.stdin:
+            program.stdin.write(b"one\ntwo\n")
+            program.stdin.close()
+            text = b"".join(iter(lambda: program.stdout.read(1000), b"")).decode()
+        assert text == f"{tmp_path}\nnone\n<one>\n<two>\n"
+        assert program.wait(PATIENCE)
+        assert program.end() == 3
+
+    @linux
+    def test_it_is_ended_with_what_it_has_started(self, tmp_path: Path) -> None:
+        program = self.start(tmp_path, "setsid sleep 600 & echo $! > pid; trap '' TERM; echo up; sleep 600")
+        with program.stdout, program.stdin:
+            assert program.stdout.read(10) == b"up\n"
+            assert not program.wait(0.01)
+            assert program.end() is None
+            assert program.stdout.read(10) == b""
+        assert not alive(noted_pid(tmp_path / "pid"))
+
+    @linux
+    def test_kill_9_of_whoever_talks_to_it_ends_it(self, tmp_path: Path) -> None:
+        code = (
+            "import os; from humanlayer_agent.processes.execution import PipedProgram\n"
+            "program = PipedProgram(['bash', '-c', 'echo $$ > pid; sleep 600'], cwd=os.getcwd(), env=dict(os.environ))\n"
+            "import time; time.sleep(600)"
+        )
+        talks = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
+        until(lambda: noted_pid(tmp_path / "pid") > 0, "its start")
+        talks.kill()
+        talks.wait()
+        until(lambda: not alive(noted_pid(tmp_path / "pid")), "its end")
+
+    def test_what_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="no-such-server was not found"):
+            PipedProgram(["no-such-server"], cwd=str(tmp_path), env={})
+        with pytest.raises(OSError, match="nowhere"):
+            PipedProgram(["bash"], cwd=str(tmp_path / "nowhere"), env={})

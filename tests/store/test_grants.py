@@ -603,7 +603,9 @@ def _set_back(path: Path) -> None:
         for table in ("grant_use", "given_grant"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("ALTER TABLE vote DROP COLUMN scope")
+        connection.execute("DROP TRIGGER request_owner")
         connection.execute("ALTER TABLE run DROP COLUMN durable")
+        connection.execute(old.execute("SELECT sql FROM sqlite_schema WHERE name = 'request_owner'").fetchone()[0])
         connection.execute("PRAGMA user_version=10")
 
 

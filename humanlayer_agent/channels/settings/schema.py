@@ -10,12 +10,13 @@ from pydantic import (
     Field,
     IPvAnyAddress,
     ValidationError,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
 
 from humanlayer_agent.policy.language import yaml_positions
-from humanlayer_agent.policy.language.field_types import UNITS, milliseconds
+from humanlayer_agent.policy.language.field_types import DURATION_SCHEMA, UNITS, milliseconds
 from humanlayer_agent.policy.language.yaml_positions import explained
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
@@ -34,7 +35,7 @@ _SLACK_API = r"^(https://(slack|slack-gov)\.com/api/|http://127\.0\.0\.1:[0-9]{1
 """Slack, Slack for governments, or a fake one on this machine: nobody else gets the tokens."""
 
 
-Duration = Annotated[int, BeforeValidator(milliseconds)]
+Duration = Annotated[int, BeforeValidator(milliseconds), WithJsonSchema(dict(DURATION_SCHEMA))]
 
 
 class _Strict(BaseModel):

@@ -325,7 +325,7 @@ def _prompted(question: _Question, draft: str, notice: str) -> Decision | OpenEd
             unconfined=_unconfined(question.request),
             foresee=lambda: _foreseen(question.request, question.view),
             alike=lambda: max(len(_alike(question.request)) - 1, 0),
-            batch=lambda: _batch(question.request),
+            batch=lambda: _batch(question),
             waiting=question.place.waiting,
             discard=lambda: tty.discard_input(fd),
             modes_changed=tty.ModeWatch(fd).repair,
@@ -345,10 +345,12 @@ def _alike(request: ApprovalRequest) -> tuple[ApprovalRequest, ...]:
     return alike_to(request, request.beside())
 
 
-def _batch(request: ApprovalRequest) -> list[tuple[str, Presentation]]:
-    found = _alike(request)
+def _batch(question: _Question) -> list[tuple[str, Presentation]]:
+    """The requests that are answered together, and how each is shown, with what is told of the terminal itself."""
+    found, here = _alike(question.request), question.assurance.warning()
     views = [present(each, marked=span) for each, span in zip(found, differences(found), strict=True)]
-    return [(each.id, view) for each, view in zip(found, views, strict=True)]
+    shown = [replace(view, warnings=(*here, *view.warnings)) for view in views]
+    return [(each.id, view) for each, view in zip(found, shown, strict=True)]
 
 
 def _foreseen(request: ApprovalRequest, view: Presentation) -> list[Foresight]:

@@ -15,6 +15,7 @@ from humanlayer_agent.cli.init import signing_key
 from humanlayer_agent.cli.init.file_writer import new_files
 from humanlayer_agent.cli.shared.human_terminal import human_only
 from humanlayer_agent.errors import ConfigError, NoTerminal
+from humanlayer_agent.hooks.coding_agents import AGENTS
 from humanlayer_agent.keys.key_file import AuditKey
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.locations import PROJECT_FOLDER, audit_key_path, config_folder, is_inside, key_path
@@ -48,8 +49,13 @@ def init(
     claude_code: Annotated[
         bool, typer.Option("--claude-code", help="Also put the hook into Claude Code's settings.")
     ] = False,
+    gemini_cli: Annotated[bool, typer.Option("--gemini-cli", help="The same for Gemini CLI.")] = False,
+    codex: Annotated[bool, typer.Option("--codex", help="The same for Codex.")] = False,
+    copilot: Annotated[bool, typer.Option("--copilot", help="The same for GitHub Copilot CLI.")] = False,
+    opencode: Annotated[bool, typer.Option("--opencode", help="The same for OpenCode.")] = False,
     ask: Annotated[
-        Literal["tool", "wait", "deny"] | None, typer.Option(help="With --claude-code: who is asked; see hla hook -h.")
+        Literal["tool", "wait", "deny"] | None,
+        typer.Option(help="With a coding agent: who is asked; see hla hook --help."),
     ] = None,
     confine: Annotated[
         bool | None,
@@ -61,16 +67,26 @@ def init(
     A passphrase locks the signing key. You are asked for one, with --yes too; without a terminal no such key is made,
     unless HUMANLAYER_PASSPHRASE_FILE names a file whose first line is to be the passphrase.
 
-    Examples: hla init;  hla init --yes --project ~/src/app;  hla init --claude-code
+    Examples: hla init;  hla init --yes --project ~/src/app;  hla init --claude-code;  hla init --codex --ask wait
     """
-    if (ask or confine is not None) and not claude_code:
-        raise ConfigError(f"{'--ask' if ask else '--confine'} is for --claude-code")
+    given = {
+        "claude-code": claude_code,
+        "gemini-cli": gemini_cli,
+        "codex": codex,
+        "copilot": copilot,
+        "opencode": opencode,
+    }
+    agents = [AGENTS[name] for name, wanted in given.items() if wanted]
+    if ask and not agents:
+        raise ConfigError(f"--ask is for {', '.join(agent.option for agent in AGENTS.values())}")
+    if confine is not None and not (agents and all(agent.confines for agent in agents)):
+        raise ConfigError(f"--confine is for {', '.join(a.option for a in AGENTS.values() if a.confines)}")
     code = run_init(project, yes=yes, force=force)
-    if claude_code and code != NO_HUMAN:
-        from humanlayer_agent.cli.init.claude_code import add_hook
+    for agent in agents if code != NO_HUMAN else ():
+        from humanlayer_agent.cli.init.agent_hooks import add_hook
 
         agreed = lambda: None if yes else _confirmed(" (--yes writes without asking)")  # noqa: E731
-        code = max(code, add_hook(ask, confine, _project(project), agreed))
+        code = max(code, add_hook(agent, ask, confine, _project(project), agreed))
     raise typer.Exit(code)
 
 

@@ -87,10 +87,10 @@ def explain(
 
     Example: hla policy explain 'rm -rf build && cat /etc/passwd' --why-not allow
     """
-    from humanlayer_agent.action import written
     from humanlayer_agent.cli.check import start_of
     from humanlayer_agent.cli.policy.explain import print_explanation, record
     from humanlayer_agent.policy.explanation.explain import explain as explained
+    from humanlayer_agent.tools.calls import written
 
     director = _director(policy, project, confined=confined)
     start = str(cwd.absolute()) if cwd is not None else start_of(director)
@@ -352,6 +352,51 @@ def suggest(
         output=output,
     )
     raise typer.Exit(code)
+
+
+@app.command()
+def docs(
+    policy: PolicyOption = None,
+    project: ProjectOption = None,
+    store: StoreOption = None,
+    log: Annotated[bool, typer.Option("--log/--no-log", help="With how often each rule applied, from the log.")] = True,
+    html: Annotated[bool, typer.Option("--html", help="A whole page of HTML in the place of Markdown.")] = False,
+) -> None:
+    """Write the policies in force as a page for people: each rule, why, examples, what excuses from it, its use.
+
+    Examples: hla policy docs > POLICY.md;  hla policy docs --policy strict --html > policy.html
+    """
+    from humanlayer_agent.cli.policy.docs import as_html, uses
+    from humanlayer_agent.policy_tools.handbook import handbook
+
+    page = handbook(_director(policy, project), uses(store) if log else None)
+    typer.echo(as_html(page) if html else page, nl=False)
+
+
+@app.command()
+def schema(
+    of: Annotated[Literal["policy", "channels"], typer.Argument(help="Which file it is of.")] = "policy",
+) -> None:
+    """Print the JSON Schema of a policy or a channels file: an editor completes keys by it, and says what each is for.
+
+    What it rejects is rejected; `hla policy test` says what no schema can. Editors with yaml-language-server read which
+    schema a file has from its first line: # yaml-language-server: $schema=policy.schema.json
+
+    Examples: hla policy schema > policy.schema.json;  hla policy schema channels
+    """
+    import json
+
+    from humanlayer_agent.policy.language.json_schema import json_schema
+
+    if of == "channels":
+        from humanlayer_agent.channels.settings.schema import Profile
+
+        found = json_schema(Profile, "A channels file of humanlayer-agent")
+    else:
+        from humanlayer_agent.policy.language.schema import PolicyFile
+
+        found = json_schema(PolicyFile, "A policy of humanlayer-agent")
+    typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 @app.command()

@@ -44,6 +44,10 @@ class EndSignal:
             self._ended = True
         return True
 
+    def tell(self) -> None:
+        """Have it end, from any thread: what it was there for is over."""
+        self._told.put(0)
+
     def _tell(self, number: int, _: FrameType | None) -> None:
         if self._asked and number == signal.SIGINT:
             raise KeyboardInterrupt

@@ -126,13 +126,12 @@ class Commands(typer.Typer):
 
     def __init__(self, help: str, **settings: Any) -> None:
         super().__init__(
-            cls=Group,
             help=help,
             no_args_is_help=True,
             rich_markup_mode=None,
             pretty_exceptions_enable=False,
             context_settings={"help_option_names": ["-h", "--help"]},
-            **settings,
+            **{"cls": Group, **settings},
         )
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:

@@ -281,7 +281,9 @@ class GrantRecord(TypedDict):
     """A grant: an approval that holds for more than once."""
 
     id: Annotated[str, "Its id, which is that of the request that was approved; commands take the beginning too."]
-    state: Annotated[str, "active, revoked, expired or used up."]
+    state: Annotated[
+        str, "active, revoked, expired, used up, run ended, or unproved: no key proves it, so it covers nothing."
+    ]
     words: Annotated[str, "What it covers, in a line."]
     by: Annotated[list[str], "The people who gave it."]
     given: Annotated[int, "When."]

@@ -13,7 +13,6 @@ from functools import cache
 from hashlib import sha256
 from typing import Any
 
-from humanlayer_agent.action import written
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Judged, Rules
@@ -25,6 +24,7 @@ from humanlayer_agent.policy.language.policy import ExceptionTests, Policy, Rule
 from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.policy.layers.excuses import is_light
 from humanlayer_agent.shell import Program
+from humanlayer_agent.tools.calls import written
 
 PROJECT = "/nowhere/project"
 HOME = "/nowhere/home"

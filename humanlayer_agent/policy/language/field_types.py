@@ -8,7 +8,7 @@ command.
 import re
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import Any, ClassVar
 
 _DURATION = re.compile(r"([1-9][0-9]{0,6})(ms|s|m|h|d)", re.ASCII)
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -23,6 +23,7 @@ class Form:
         of: returns the type that it must have, where that says more than the annotation.
         before: makes of what is written what the type takes.
         after: checks the value, or makes something else of it. Both raise ValueError.
+        shown: makes the JSON Schema of what may be written from that of the type (`json_schema`).
         limits: `pattern`, `max_length` and the like.
     """
 
@@ -32,9 +33,10 @@ class Form:
         of: Callable[[], Any] | None = None,
         before: Callable[[Any], Any] | None = None,
         after: Callable[[Any], Any] | None = None,
+        shown: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         **limits: Any,
     ) -> None:
-        self.of, self.before, self.after, self.limits = of, before, after, limits
+        self.of, self.before, self.after, self.shown, self.limits = of, before, after, shown, limits
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema
@@ -47,6 +49,10 @@ class Form:
             schema = core_schema.no_info_before_validator_function(self.before, schema)
         return schema
 
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
+        found = handler(schema)
+        return found if self.shown is None else self.shown(found)
+
 
 def spelled(**keys: str) -> dict[str, Any]:
     """Return what pydantic is to know of a class: no other keys, and the keys that are not called like their fields."""
@@ -58,6 +64,10 @@ class Written:
 
     __slots__ = ()
     __pydantic_config__ = spelled()
+    SHORT: ClassVar[tuple[dict[str, Any], ...]] = ()
+    """JSON Schemas of what may stand in the place of the mapping (`long_form`)."""
+    FEWEST: ClassVar[int] = 0
+    """So many keys stand in the mapping at least."""
 
     @staticmethod
     def long_form(value: Any) -> Any:
@@ -120,8 +130,18 @@ def _some(values: Any) -> Any:
     return values
 
 
-LISTED = Form(before=listed, after=_some)
+def _shown_listed(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [{**schema, "minItems": 1}, schema["items"]]}
+
+
+def _shown_some(schema: dict[str, Any]) -> dict[str, Any]:
+    return {**schema, "minItems" if schema.get("type") == "array" else "minProperties": 1}
+
+
+DURATION_SCHEMA = {"type": "string", "pattern": "^[1-9][0-9]{0,6}(ms|s|m|h|d)$"}
+"""The JSON Schema of a duration."""
+LISTED = Form(before=listed, after=_some, shown=_shown_listed)
 """For a list: not empty, and one entry may stand without the list around it."""
 
-SOME = Form(after=_some)
+SOME = Form(after=_some, shown=_shown_some)
 """For a list or a mapping: not empty."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.policy.language.field_types import (
+    DURATION_SCHEMA,
     LISTED,
     SOME,
     Form,
@@ -65,17 +66,21 @@ def _ways() -> Any:
 Names = Annotated[tuple[str, ...], LISTED]
 Kind = Annotated[str, Form(of=lambda: Literal[EFFECT_KINDS])]
 Kinds = Annotated[tuple[Kind, ...], LISTED]
-RegexText = Annotated[str, Form(after=_regex)]
+RegexText = Annotated[str, Form(after=_regex, shown=lambda schema: {**schema, "format": "regex"})]
 Identifier = Annotated[str, Form(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
 RouteName = Annotated[str, Form(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Sentence = Annotated[str, Form(max_length=400)]
-Expiry = Annotated[str, Form(before=_expiry)]
+_DAY_OR_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+(Z|[+-][0-9]{2}:?[0-9]{2}))?$"
+Expiry = Annotated[str, Form(before=_expiry, shown=lambda schema: {**schema, "pattern": _DAY_OR_MOMENT})]
+_TEXT_OR_TEXTS = ({"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1})
 
 
 @dataclass(frozen=True, slots=True)
 class Text(Written):
     """A pattern for a word: a glob, or a regular expression (see `word_patterns`, `linear_regex`)."""
 
+    SHORT = ({"type": "string"},)
+    FEWEST = 1
     glob: str | None = None
     """A glob: `*` any text, `?` one character."""
     regex: RegexText | None = None
@@ -99,6 +104,8 @@ class Program(Written):
     """The name of the program, as the catalog has it, and where it lies. Several keys mean all of them."""
 
     __pydantic_config__ = spelled(names="in")
+    SHORT = _TEXT_OR_TEXTS
+    FEWEST = 1
     names: Names | None = None
     """One of these names; a name or a list in the place of the mapping means this."""
     regex: RegexText | None = None
@@ -176,6 +183,7 @@ class Paths(Written):
     """The condition on paths: patterns, or `$name` of a list. `role` and `resolved` choose which paths are meant."""
 
     __pydantic_config__ = spelled(any="any_within", all="all_within", none="none_within")
+    FEWEST = 1
     any: Names | None = None
     """Something that is touched lies in one of these."""
     all: Names | None = None
@@ -201,6 +209,7 @@ class Among(Written):
     """Hosts that are contacted, or what else an effect names (a package, a module): patterns, or `$name` of a list."""
 
     __pydantic_config__ = spelled(any="any_in", none="none_in")
+    FEWEST = 1
     any: Names | None = None
     """One is among these; where that lets something through, every one."""
     none: Names | None = None
@@ -218,6 +227,12 @@ class Argument(Written):
     """
 
     __pydantic_config__ = spelled(texts="in")
+    SHORT = (
+        *_TEXT_OR_TEXTS,
+        {"$ref": "#/$defs/Text"},
+        {"type": "array", "items": {"$ref": "#/$defs/Text"}, "minItems": 1},
+    )
+    FEWEST = 1
     texts: Texts | None = None
     """It is one of these; a text or a list in the place of the mapping means this."""
     within: Names | None = None
@@ -240,6 +255,8 @@ class Argument(Written):
 class Tool(Written):
     """The call of a tool: as a coding agent, an MCP server or a program in Python names it. Several keys mean all."""
 
+    SHORT = (*_TEXT_OR_TEXTS, {"type": "array", "items": {"$ref": "#/$defs/Text"}, "minItems": 1})
+    FEWEST = 1
     name: Texts | None = None
     """Its name, as `Write` or `mcp__forge__get_*`; a text or a list in the place of the mapping means this."""
     args: Annotated[Mapping[str, Argument], SOME] | None = None
@@ -260,6 +277,7 @@ class Match(Written):
     """A condition; every key that is given must hold."""
 
     __pydantic_config__ = spelled(negated="not")
+    FEWEST = 1
     program: Program | None = None
     """The program: a name, names, or a [mapping](#program)."""
     subcommand: Names | None = None
@@ -419,9 +437,10 @@ class RaisedRoute(Written):
 class Grantable(Written):
     """The bounds within which an approval may be remembered as a [grant](grants.md); `never`: it may not."""
 
+    SHORT = ({"const": "never"},)
     scopes: tuple[Literal["action", "operand", "directory", "any"], ...] = ("action", "operand", "directory", "any")
     """For this exact command, for this path, host or name, for all below a directory, for any of them."""
-    max_age: Annotated[int, Form(before=milliseconds)] = 28_800_000
+    max_age: Annotated[int, Form(before=milliseconds, shown=lambda schema: dict(DURATION_SCHEMA))] = 28_800_000
     """At most for so long: `30m`, `2h`; never for more than 8 hours."""
     max_uses: Annotated[int, Form(ge=1, le=10_000)] = 50
     """At most for so many commands; never for more than 50."""

@@ -9,10 +9,10 @@ come there is.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
 from humanlayer_agent.policy.language import yaml_positions
-from humanlayer_agent.policy.language.field_types import listed
+from humanlayer_agent.policy.language.field_types import Form, listed
 from humanlayer_agent.policy.language.policy import (
     Identifier,
     Match,
@@ -24,6 +24,7 @@ from humanlayer_agent.policy.language.policy import (
 from humanlayer_agent.policy.language.yaml_positions import Key, explained
 
 Stop = Literal["ask", "deny"]
+_ONE_OR_MORE = Form(before=listed, shown=lambda schema: {"anyOf": [schema, schema["items"]]})
 
 
 class _Strict(BaseModel):
@@ -82,7 +83,7 @@ class PolicyFile(_Strict):
     """Its name."""
     description: Annotated[str, Field(max_length=1000)] = ""
     """What it is for."""
-    extends: Annotated[tuple[str, ...], BeforeValidator(listed), Field(max_length=16)] = ()
+    extends: Annotated[tuple[str, ...], _ONE_OR_MORE, Field(max_length=16)] = ()
     """`builtin:NAME` of a shipped policy, or a path relative to this file."""
     observe: bool = False
     """Record what it says, and stop nothing; in the machine's or your policy."""

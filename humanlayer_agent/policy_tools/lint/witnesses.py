@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
-from humanlayer_agent.action import written
 from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
@@ -18,6 +17,7 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.examples import PROJECT
 from humanlayer_agent.policy_tools.lint.finding import Witness
 from humanlayer_agent.shell import Effect, Program, SimpleCommand, analyse
+from humanlayer_agent.tools.calls import written
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,8 +16,8 @@ from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedDirector
 from humanlayer_agent.testing.patience import until
 
-terminal.multiplexer = lambda: ""
 options = json.loads(sys.argv[1])
+terminal.multiplexer = lambda: options.get("typist", "")
 asked = threading.Event()
 store = SQLiteStore(options["store"])
 director = ScriptedDirector({"ask": Verdict.ASK, "other": Verdict.ASK})
@@ -135,3 +135,14 @@ def test_what_is_not_on_the_screen_yet_is_not_approved(agents):
     screen.armed("y run each of 2 once")
     screen.send("y")
     assert set(screen.result()["found"].values()) == {"Permit"}
+
+
+def test_what_is_told_of_the_terminal_is_told_of_each(agents):
+    screen = agents("ask 1", "ask 2", rows=45, typist="tmux")
+    screen.armed("t these 2 together")
+    assert screen.text().count("through tmux") == 1
+    screen.send("t")
+    screen.armed("y run each of 2 once")
+    assert screen.text().count("through tmux") == 2
+    screen.send("n")
+    screen.ended()

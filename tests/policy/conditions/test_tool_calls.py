@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from humanlayer_agent.action import FUNCTION, Action, tool_arguments, written
+from humanlayer_agent.action import FUNCTION, Action, tool_arguments
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.tools.calls import written
 
 PROJECT = "/nowhere/project"
 
@@ -104,8 +105,9 @@ def test_what_is_allowed(tmp_path: Path, arguments: dict[str, Any], expected: st
 
 
 def test_an_allow_of_a_tool_covers_the_call_and_nothing_else_that_is_done(tmp_path: Path) -> None:
-    judge = director(tmp_path, rule("allow", "Write"))
-    assert verdict(judge, "Write", {"file_path": "a"}) == "allow"
+    judge = director(tmp_path, rule("allow", "[Write, close]"))
+    assert verdict(judge, "close", {"file_path": "a"}) == "allow"
+    assert verdict(judge, "Write", {"file_path": "a"}) == "ask"  # a write is known to be done by it
     as_command = Action("> /etc/x", cwd=PROJECT, tool="Write", arguments=tool_arguments({"file_path": "/etc/x"}))
     assert str(judge.evaluate(as_command).verdict) == "ask"
     assert str(judge.evaluate(Action("frob", cwd=PROJECT, tool="Write")).verdict) == "ask"

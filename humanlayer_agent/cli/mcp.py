@@ -1,0 +1,197 @@
+"""`hla mcp`: what speaks MCP, and the gateway that stands before a server."""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from humanlayer_agent.cli.shared.end_signal import EndSignal
+from humanlayer_agent.cli.shared.help_pages import Commands, Group
+from humanlayer_agent.cli.shared.human_terminal import human_only
+from humanlayer_agent.cli.shared.options import ChannelsOption, PolicyOption, ProjectOption, StoreOption
+from humanlayer_agent.errors import ConfigError
+
+if TYPE_CHECKING:
+    from humanlayer_agent.approvals.gate import Gate
+    from humanlayer_agent.hooks.gateway.upstreams import Upstream
+
+CLIENT = "an agent (by MCP)"
+GATEWAY = "gateway"
+SERVED, FAILED = 0, 1
+
+_NAME = re.compile(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
+_RUNNERS = re.compile(r"npx|uvx|bunx|node|bun|deno|python[\d.]*|pypy[\d.]*")
+"""Programs that run another one, which their first word names that is no option."""
+
+
+class _WithGateway(Group):
+    """The group; what begins with an option, or with `--`, is the gateway's."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        ours = bool(args) and args[0].startswith("-") and args[0] not in ctx.help_option_names
+        return super().parse_args(ctx, [GATEWAY, *args] if ours else args)
+
+
+mcp = Commands(
+    cls=_WithGateway,
+    help="""Stand between an agent and a server that speaks MCP (the Model Context Protocol), or serve such agents.
+
+    The word gateway may be left out: what begins with an option, or with --, is its.
+
+    Examples: hla mcp --name git -- uvx mcp-server-git;  hla mcp ask --project ~/src/app""",
+)
+
+
+@mcp.command(GATEWAY)
+def gateway(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="COMMAND", help="The server and its arguments, after --.")
+    ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option("--http", metavar="URL", help="Instead of COMMAND: a server's Streamable HTTP address."),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name", metavar="NAME", help="What rules call the server: mcp__NAME__TOOL. [from COMMAND or URL]"
+        ),
+    ] = None,
+    pass_env: Annotated[
+        list[str] | None,
+        typer.Option("--pass-env", metavar="VARIABLE", help="A variable that the server gets too, once for each."),
+    ] = None,
+    bearer_env: Annotated[
+        str | None, typer.Option("--bearer-env", metavar="VARIABLE", help="Where the token for URL is.")
+    ] = None,
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            "--deadline",
+            metavar="SECONDS",
+            min=1,
+            help="Until a call counts as refused; less than the client waits. [as the route says]",
+        ),
+    ] = None,
+    policy: PolicyOption = None,
+    project: ProjectOption = None,
+    channels: ChannelsOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Pass on what a client and a server say, and have each call of a tool judged before the server gets it.
+
+    The client starts it in the place of the server. What the policy asks about waits for you: answer by your channels
+    (a hub), or with hla requests approve; a refusal comes back as the tool's result. The server's tools are kept by
+    hash: one that is new, or of which it says something else than before, is asked about. --http takes the extra mcp.
+
+    Exit codes: 0 the client has gone, 1 the server ended first, 2 usage or configuration.
+
+    Examples: hla mcp --name git -- uvx mcp-server-git;  hla mcp --name forge --pass-env FORGE_TOKEN -- npx -y
+    @example/forge-server;  hla mcp --name docs --http https://mcp.example.org/mcp --bearer-env DOCS_TOKEN
+    """
+    if bool(command) is (http is not None):
+        raise ConfigError("name the server: hla mcp -- COMMAND, or hla mcp --http URL")
+    if bearer_env and http is None:
+        raise ConfigError("--bearer-env is for --http; a COMMAND gets variables by --pass-env")
+    if pass_env and http is not None:
+        raise ConfigError("--pass-env is for a COMMAND; a URL gets a token by --bearer-env")
+    human_only("mcp", "starts servers", store)
+    from humanlayer_agent.configuration import checked_project, find_project
+    from humanlayer_agent.processes.memory_protection import protect_secrets
+
+    place = checked_project(project) if project is not None else find_project()
+    protect_secrets()
+    called = name or _name_of(command or [], http or "")
+    if not _NAME.fullmatch(called):
+        raise ConfigError(f"{called!r} can't be a server's name: name it with --name (letters, digits, - and single _)")
+
+    def upstream(schema: Callable[[str], Any]) -> "Upstream":
+        from humanlayer_agent.hooks.gateway.upstreams import HttpServer, StdioServer
+        from humanlayer_agent.processes.execution import command_environment
+
+        if http is None:
+            env = command_environment(os.environ, None, pass_env or (), str(place))
+            return StdioServer(command or [], cwd=os.getcwd(), env=env)
+        if bearer_env and not os.environ.get(bearer_env):
+            raise ConfigError(f"{bearer_env} is not set: it is to hold the token for {http}")
+        try:
+            return HttpServer(http, token=os.environ.get(bearer_env or "", ""), schema=schema)
+        except ImportError as error:
+            from humanlayer_agent.extras import lacks
+
+            raise ConfigError(lacks("hla mcp --http", "mcp", error)) from error
+
+    raise typer.Exit(
+        _serve(
+            called, command or [http or ""], place, upstream,
+            local=http is None, policy=policy, channels=channels, store=store, deadline=deadline,
+        )
+    )  # fmt: skip
+
+
+def _serve(
+    name: str,
+    reached_by: Sequence[str],
+    project: Path,
+    upstream: "Callable[[Callable[[str], Any]], Upstream]",
+    *,
+    local: bool,
+    policy: str | None,
+    channels: Path | None,
+    store: str | None,
+    deadline: float | None,
+) -> int:
+    """Stand between the client and the server until one of them has gone. Returns the exit code."""
+    from humanlayer_agent.approvals.store_interface import sqlite_path
+    from humanlayer_agent.configuration import build_director, build_gate
+    from humanlayer_agent.hooks.gateway import Gateway, Waiting
+    from humanlayer_agent.hooks.gateway.calls import Place
+    from humanlayer_agent.hooks.gateway.doubts import DoubtingDirector
+    from humanlayer_agent.hooks.gateway.tool_lists import ToolLists
+    from humanlayer_agent.safe_text import one_line
+
+    def say(line: str) -> None:
+        print(f"humanlayer-agent: {name}: {one_line(line)}", file=sys.stderr, flush=True)
+
+    director, asker = DoubtingDirector(build_director(policy, project=project)), Waiting()
+    gate: Gate = build_gate(
+        director=director, asker=asker, project=project, store=sqlite_path(store) if store else None, agent=CLIENT,
+        channels=channels, timeout_ms=None if deadline is None else int(deadline * 1000),
+    )  # fmt: skip
+    asker.answerable = bool(gate.authority.signers)
+    lists = ToolLists(name, *reached_by)
+    place = Place(name, CLIENT, str(project), os.getcwd(), local)
+    with EndSignal() as end:
+        served = Gateway(gate, director, asker, place, lists, ended=end.tell, say=say)
+        try:
+            served.serve(upstream(lists.schema))
+            end.wait()
+        finally:
+            served.close()
+    if served.failed:
+        say(served.failed)
+    return FAILED if served.failed else SERVED
+
+
+def _name_of(command: Sequence[str], url: str) -> str:
+    """Return what a server is called that nobody has named.
+
+    Example:
+        >>> _name_of(["npx", "-y", "@modelcontextprotocol/server-github@1.2"], ""), _name_of(["./tools.py"], "")
+        ('server-github', 'tools')
+        >>> _name_of([], "https://mcp.example.org/mcp")
+        'mcp-example-org'
+    """
+    if url:
+        found = re.sub(r"^[a-z]+://|[:/?#].*$", "", url.strip(), flags=re.IGNORECASE)
+    else:
+        words = [each for each in command[1:] if not each.startswith("-")]
+        program = os.path.basename(command[0])
+        found = words[0] if _RUNNERS.fullmatch(program) and words else program
+        found = re.sub(r"(?<=.)@.*$|\.(?:py|js|mjs|cjs|ts|sh|exe)$", "", os.path.basename(found))
+    return re.sub(r"[^A-Za-z0-9]+", "-", found).strip("-")
