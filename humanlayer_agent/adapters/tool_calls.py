@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from humanlayer_agent.action import Action
 from humanlayer_agent.adapters import AppUser
 from humanlayer_agent.agents.async_gate import AsyncGate
 from humanlayer_agent.agents.python_gate import Gate
@@ -47,6 +48,13 @@ class ToolCalls:
         except Exception as error:
             return _failed(error)
 
+    async def acheck(self, action: Action) -> Permit | Denial:
+        """Judge an action, and wait for a human without holding up the event loop."""
+        try:
+            return await self._async.check(action)
+        except Exception as error:
+            return _failed(error)
+
     @contextmanager
     def use(self, permit: Permit, tool: str, arguments: Mapping[str, Any]) -> Iterator[Denial | None]:
         """Use the permit of a call for what is about to run, and record how that ends.
@@ -64,6 +72,10 @@ class ToolCalls:
     def start(self, permit: Permit, tool: str, arguments: Mapping[str, Any]) -> Denial | None:
         """Use the permit of a call for what is about to run, where somebody else runs it: `gate.finish` is theirs."""
         return _or_denied(lambda: self.gate.start(permit, self.gate.call(tool, arguments)))
+
+    def begin(self, permit: Permit, action: Action) -> Denial | None:
+        """Do what `start` does for an action."""
+        return _or_denied(lambda: self.gate.start(permit, action))
 
     def ause(
         self, permit: Permit, tool: str, arguments: Mapping[str, Any]

@@ -81,6 +81,17 @@ ADAPTERS = (
             **dict.fromkeys(("resumed", "killed"), NO_STATE),
         },
     ),
+    Adapter(
+        "Claude Agent SDK",
+        "claude_agent_sdk",
+        "claude-agent-sdk",
+        without={
+            "changed": "Another hook could change a call then; the run ends after it.",
+            "retried": ONCE,
+            **dict.fromkeys(("answered", "stranger", "edited"), OUR_CHANNELS),
+            **dict.fromkeys(("resumed", "killed"), NO_STATE),
+        },
+    ),
 )
 
 
