@@ -135,7 +135,7 @@ class _Hooks:
         if call.kind == "leave":
             return None
         action = self._calls.gate.call(name, given, cwd=str(question["cwd"]))
-        if call.kind in ("command", "touch") and not call.doubts:
+        if call.kind in ("command", "touch") and not call.doubts and not call.unsandboxed:
             action = replace(action, content=call.text, type="bash", interpreter=("bash", "-lc"))
         return replace(action, agent=AGENT, subagent=str(question.get("agent_type") or ""))
 

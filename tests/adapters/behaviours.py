@@ -14,6 +14,7 @@ import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.director import Director
 from humanlayer_agent.testing.approvers import ScriptedDirector
 from tests.adapters.scenes import Run, Scene, events
 from tests.adapters.steps import begin, go_on
@@ -188,6 +189,16 @@ def test_bypassed(scene: Scene, driver: Any) -> None:
     assert "good" not in scene.ran
     assert run.turns == 1
     assert events(gate, "run.stopped")
+
+
+@applies("commands")
+def test_commands(scene: Scene, driver: Any) -> None:
+    gate = scene.gate("reject", director=Director.load("default", project=scene.folder))
+    free = {"command": "echo hi > out.txt", "dangerouslyDisableSandbox": True}
+    run = driver.run_commands(gate, {"command": "echo hi", "description": "Say it."}, free)
+    assert [text[:12] for text, _ in run.results] == ["hi", "Not executed"]
+    assert [each["command"][:8] for each in events(gate, "decision.evaluated")] == ["echo hi", 'Bash({"c']
+    assert not (scene.folder / "out.txt").exists()
 
 
 @applies("retried")
