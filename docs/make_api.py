@@ -26,6 +26,7 @@ MODULES = (
     f"{PACKAGE}.adapters.pydantic_ai",
     f"{PACKAGE}.adapters.inspect_ai",
     f"{PACKAGE}.adapters.claude_agent_sdk",
+    f"{PACKAGE}.adapters.smolagents",
     f"{PACKAGE}.approvals.model",
     f"{PACKAGE}.policy.decision",
     f"{PACKAGE}.errors",

@@ -201,6 +201,17 @@ def test_commands(scene: Scene, driver: Any) -> None:
     assert not (scene.folder / "out.txt").exists()
 
 
+@applies("code")
+def test_code(scene: Scene, driver: Any) -> None:
+    heard = driver.run_code(scene.gate(), "print(act('one')); print(act(what='den' + 'y this'))")
+    assert scene.ran == ["one"]
+    assert "Not executed: the policy forbids this call" in heard
+    gate = scene.gate()
+    assert "Not executed: the policy forbids this call" in driver.run_code(gate, "act('one'); 'deny'")
+    assert scene.ran == ["one"]
+    assert [each["command"] for each in events(gate, "decision.evaluated")][-1].startswith("python_interpreter(")
+
+
 @applies("retried")
 def test_retried(scene: Scene, driver: Any) -> None:
     gate = scene.gate("approve", "reject")
