@@ -146,6 +146,8 @@ def called(name: str, given: Mapping[str, Any], *, cwd: str = "", project: str =
     if not _TOOL.fullmatch(name):
         raise ValueError(f"a tool can't be called {name[:100]!r}")
     try:
+        if not isinstance(given, Mapping) or not _has_names(given):
+            raise TypeError("an object with texts for keys is needed")
         shown = json.dumps(given, ensure_ascii=False, allow_nan=False)
         arguments = tool_arguments(given)
     except (TypeError, ValueError, RecursionError) as error:
@@ -156,6 +158,13 @@ def called(name: str, given: Mapping[str, Any], *, cwd: str = "", project: str =
         )
     content = f"{name}({shown})"
     return Action(content, FUNCTION, cwd, project, interpreter=("tool", "call"), tool=name, arguments=arguments)
+
+
+def _has_names(value: Any) -> bool:
+    """Tell whether all keys are texts: JSON would write others as texts that another key may be as well."""
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _has_names(each) for key, each in value.items())
+    return not isinstance(value, list | tuple) or all(map(_has_names, value))
 
 
 MOST_SHOWN = 65_536

@@ -12,6 +12,18 @@ from humanlayer_agent.approvals.model import AnswerKind, Denial, Permit, VoteRes
 from humanlayer_agent.errors import ActionDenied
 
 
+def unchanged(permit: Permit, action: Action) -> None:
+    """Make sure that what is about to be done, without another wait, is what was permitted.
+
+    Raises:
+        ActionDenied: it has changed since.
+    """
+    if action.content != permit.action.content:
+        raise ActionDenied(
+            Denial("what is about to run is not what was permitted", by="policy", decision=permit.decision)
+        )
+
+
 class AsyncGate:
     """A `Gate` whose methods are awaited. A thousand calls may wait for humans at once, on one event loop.
 
@@ -56,7 +68,7 @@ class AsyncGate:
         try:
             action = self.gate.call(tool, arguments)
         except ValueError as error:
-            return Denial(str(error), by="policy")
+            return await asyncio.to_thread(self.gate.refuse, tool, str(error))
         return await self.check(action)
 
     def using(self, permit: Permit, action: Action) -> AbstractAsyncContextManager[None]:
@@ -78,7 +90,8 @@ class AsyncGate:
         permit = await self.decide(tool, arguments)
         if isinstance(permit, Denial):
             raise ActionDenied(permit)
-        async with self.using(permit, permit.action):
+        async with self.using(permit, self.call(tool, arguments)):
+            unchanged(permit, self.call(tool, arguments))  # another task may have come between
             yield permit
 
     async def submit(self, action: Action, *, key: str = "") -> Permit | Denial | Waiting:

@@ -108,7 +108,7 @@ class Gate(gate.Gate):
         try:
             action = self.call(tool, arguments)
         except ValueError as error:
-            return Denial(str(error), by="policy")
+            return self.refuse(tool, str(error))
         return self.check(action)
 
     @contextmanager
@@ -126,7 +126,7 @@ class Gate(gate.Gate):
         permit = self.decide(tool, arguments)
         if isinstance(permit, Denial):
             raise ActionDenied(permit)
-        with self.using(permit, permit.action):
+        with self.using(permit, self.call(tool, arguments)):  # as they are by now
             yield permit
 
     def run(

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from humanlayer_agent.action import FUNCTION, Action, tool_arguments
+from humanlayer_agent.agents.async_gate import unchanged
 from humanlayer_agent.approvals.conversation import describe
 from humanlayer_agent.approvals.event_loop import off_loop, on_loop
 from humanlayer_agent.approvals.gate import Gate
@@ -99,6 +100,7 @@ def _decorated(function: Callable[P, R], given: Gate | None) -> Callable[P, R]:
             action = guard.action(args, kwargs)
             permit = guard.usable(action, await on_loop((await asyncio.to_thread(guard.gate)).waits(action)))
             async with off_loop(guard.running(permit, args, kwargs)):
+                unchanged(permit, guard.action(args, kwargs))  # another task may have come between
                 return await function(*args, **kwargs)
 
         return cast("Callable[P, R]", waits)

@@ -35,6 +35,8 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 _SOON, _LATER, _PATIENCE = 0.02, 0.25, 30.0
 """Seconds between two looks at the store while others are to answer: at first, and after so many seconds."""
 
+_NOBODY_WAITS = "nobody waits for the answer any more"
+
 _ENDS: dict[str, tuple[AnswerKind, str]] = {
     "rejected": ("reject", "rejected by"),
     "answered": ("respond", "answered in words by"),
@@ -137,21 +139,18 @@ class Asking:
         return (yield from self._put(action, decision, digest, self._key(digest, instance)))
 
     def put(
-        self, action: Action, decision: PolicyDecision, digest: str, *, instance: str, name: str, led: str
+        self, action: Action, decision: PolicyDecision, digest: str, *, name: str, kept: bool
     ) -> ApprovalRequest | Denial:
-        """Make a request of it that nobody here waits for, or come back to the one that is called so (`collect`).
+        """Make a request of it that nobody here waits for.
 
         Args:
-            name: of the request; "" for a new one.
-            led: see `ApprovalRequest`.
+            name: of the request (`submissions`).
+            kept: see `ApprovalRequest`.
         """
-        if name and self._store.get(name) is not None:
-            return self.collect(action, decision, digest, name=name, led=led)
-        key = ["called", name] if name else self._key(digest, instance)
-        return self._asked(action, decision, digest, key, name=name, led=led)
+        return self._asked(action, decision, digest, ["submitted", name], name=name, kept=kept)
 
     def collect(
-        self, action: Action, decision: PolicyDecision, digest: str, *, name: str, led: str
+        self, action: Action, decision: PolicyDecision, digest: str, *, name: str, kept: bool
     ) -> ApprovalRequest | Denial:
         """Come back to a request that this run, or an earlier one of the same agent, has made.
 
@@ -162,7 +161,7 @@ class Asking:
             rule = self.authority.answerable(decision, self._requester)
         except ConfigError as error:
             return Denial(f"a human must approve this, and nobody may: {error}", by="nobody", decision=decision)
-        draft = replace(self._draft(action, decision, digest, [name], rule, ""), id=name, led=led)
+        draft = replace(self._draft(action, decision, digest, [name], rule, ""), id=name, kept=kept)
         found = self._store.collect(draft, self.authority)
         if isinstance(found, Refused):
             return Denial(found.reason, by="store", decision=decision, request_id=name)
@@ -181,8 +180,17 @@ class Asking:
             return replace(said, edited=vote.edited)
         return as_it_is(self._conclude(request, reached))
 
-    def say(self, request_id: str, answer: Answer) -> VoteResult:
-        """Record an answer that the program which asks brings itself."""
+    def say(self, request_id: str, answer: Answer, run_id: str) -> VoteResult:
+        """Record an answer that the program which asks brings itself.
+
+        Args:
+            run_id: of the run of this process: an answer that only the key of this process proves is worth nothing to
+                another.
+        """
+        found = self._store.get(request_id)
+        if found is not None and self._given_signer is None and found.action.run_id != run_id:
+            why = "this process has no key that others trust: collect the request here first, or give the Gate a signer"
+            return VoteResult("refused", found.state, why, "untrusted-signer")
         return self._store.decide(request_id, answer, self.authority, self._signer)
 
     def _key(self, digest: str, instance: str) -> list[object]:
@@ -238,7 +246,7 @@ class Asking:
         parent: str = "",
         *,
         name: str = "",
-        led: str = "",
+        kept: bool = False,
     ) -> ApprovalRequest | Denial:
         """Make a request, where somebody can answer it."""
         try:
@@ -248,7 +256,7 @@ class Asking:
                 action, decision, digest, authority=self._given_authority, denied=str(error), edit_of=parent or None
             )
             return Denial(f"a human must approve this, and nobody may: {error}", by="nobody", decision=decision)
-        draft = replace(self._draft(action, decision, digest, key, rule, parent), led=led)
+        draft = replace(self._draft(action, decision, digest, key, rule, parent), kept=kept)
         return self._store.create_request(replace(draft, id=name or draft.id), self.authority)
 
     def _draft(
@@ -323,12 +331,13 @@ class Asking:
 
         A channel that only waits puts nothing before anybody: any number may wait there at the same time.
         """
-        mine, holding = False, holding or bool(getattr(self._asker, "only_waits", False))
+        turn, holding = None, holding or bool(getattr(self._asker, "only_waits", False))
         with self._lock:
             self._waiting[request.id] = request
         try:
-            mine = not holding and (yield Turn(self._turn, max(0.0, deadline - self._monotonic())))
-            holding = holding or mine
+            while not holding and (left := deadline - self._monotonic()) > 0 and self._pending(request):
+                turn = Turn(self._turn, min(left, _LATER))
+                holding = yield turn
             # What was said while it waited for its turn. (An editor may well change their mind.)
             if earlier := self.stopped if request.parent else self.refusal(request.digest):
                 self._store.withdraw(request.id, earlier.reason)
@@ -336,9 +345,8 @@ class Asking:
             try:
                 answer = None
                 if holding:
-                    left = "nobody waits any more"
                     answer = yield Talk(
-                        lambda: self._hear(request, deadline), lambda: self._store.withdraw(request.id, left)
+                        lambda: self._hear(request, deadline), lambda: self._store.withdraw(request.id, _NOBODY_WAITS)
                     )
                 return (yield from self._settle(request, answer, late=self._monotonic() >= deadline, holding=holding))
             except ChannelError as error:
@@ -346,8 +354,8 @@ class Asking:
         finally:
             with self._lock:
                 self._waiting.pop(request.id, None)
-            if mine:  # only now: what was answered is recorded, and the next one sees it
-                self._turn.release()
+            if turn is not None:  # only now: what was answered is recorded, and the next one sees it
+                turn.end()
 
     def _hear(self, request: ApprovalRequest, deadline: float) -> Answer | None:
         """Wait for the human at our channel. None where no answer came of it."""

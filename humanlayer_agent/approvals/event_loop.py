@@ -2,16 +2,20 @@
 
 But for the one question that a human has before them at the channel of this process: that takes a thread, however many
 wait behind it. This stands apart from `wait`, because hooks need that with each call, and asyncio takes long to import.
+
+What is done at the store between two waits is done by a few threads of ours, and never waits for a human.
 """
 
 import asyncio
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from humanlayer_agent.approvals.wait import End, Pause, Talk, Turn, Waits, advanced
+from humanlayer_agent.approvals.wait import End, Pause, Talk, Turn, Waits, advanced, done
 
 T = TypeVar("T")
 
@@ -21,29 +25,91 @@ _LOOK = 0.02
 _SLOWER = 0.002
 """Seconds that each waiting question adds to the pauses of all: each look at the store costs."""
 
+_short = ThreadPoolExecutor(4, thread_name_prefix="gate")
+"""For what takes no longer than the store: no human is waited for here."""
+
 
 async def on_loop(waits: Waits[T]) -> T:
-    """Wait on the event loop, and return the result. What is done between two waits is done on a thread.
+    """Wait on the event loop, and return the result.
 
-    Where the task is cancelled, what it has asked is withdrawn before that is raised.
+    Where the task is cancelled, what it has asked is withdrawn before that is raised. A human who still reads the
+    question then is not waited for.
     """
     go_on: Callable[[], Any] = partial(next, waits)
+    turn: Turn | None = None
     with _crowd.one_more():
+        while True:
+            if turn is not None and turn.held:
+                # Not by way of the loop, which may be busy: whoever has the turn is to give it back.
+                talks = _Talks()
+                step = await _on_a_thread_of_its_own(partial(_while_talking, waits, go_on, turn, talks), talks)
+            else:
+                step = await _or_told(waits, _to_its_end(partial(advanced, go_on)))
+            if isinstance(step, End):
+                result: T = step.result
+                return result
+            turn = step if isinstance(step, Turn) else None
+            go_on = await _or_told(waits, _waited(step, waits))
+
+
+async def _or_told(waits: Waits[Any], work: Coroutine[Any, Any, Any]) -> Any:
+    """Await some work. Where the task is cancelled meanwhile, whoever waits hears of that first."""
+    try:
+        return await work
+    except asyncio.CancelledError as cancelled:
+        await _to_its_end(partial(_told, waits, cancelled))
+        raise
+
+
+async def _waited(step: Pause | Turn | Talk, waits: Waits[Any]) -> Callable[[], Any]:
+    """Do a step on the loop. Returns how it goes on."""
+    try:
+        match step:
+            case Pause(seconds):
+                await asyncio.sleep(max(seconds, _crowd.pause))
+                return partial(waits.send, None)
+            case Turn():
+                until = time.monotonic() + step.seconds
+                while not step.come(wait=False) and time.monotonic() < until:
+                    await asyncio.sleep(max(_LOOK, _crowd.pause))
+                return partial(waits.send, step.held)
+            case Talk():
+                return partial(waits.send, await _on_a_thread_of_its_own(step.ask, _Talks(step)))
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return partial(waits.throw, error)
+
+
+class _Talks:
+    """The human who is talked to on another thread, for whoever wants to end that."""
+
+    def __init__(self, now: Talk | None = None) -> None:
+        self.now = now
+        self.over = False
+
+    def give_up(self) -> None:
+        """Withdraw the question that there is, or will be."""
+        self.over = True
+        if (now := self.now) is not None:
+            with suppress(Exception):
+                now.give_up()
+
+
+def _while_talking(waits: Waits[Any], go_on: Callable[[], Any], turn: Turn, talks: _Talks) -> Any:
+    """Go on for as long as the turn is held, whatever has to be waited for. Returns the step that comes then."""
+    while True:
+        step = advanced(go_on)
+        if isinstance(step, End) or not turn.held:
+            return step
+        talks.now = step if isinstance(step, Talk) else None
         try:
-            while True:
-                step = await _to_its_end(partial(advanced, go_on))
-                if isinstance(step, End):
-                    result: T = step.result
-                    return result
-                try:
-                    go_on = partial(waits.send, await _done_on_loop(step))
-                except asyncio.CancelledError:
-                    raise
-                except BaseException as error:
-                    go_on = partial(waits.throw, error)
-        except asyncio.CancelledError as cancelled:
-            await _to_its_end(partial(_told, waits, cancelled))
-            raise
+            if talks.over:
+                raise asyncio.CancelledError
+            go_on = partial(waits.send, done(step, time.sleep))
+        except BaseException as error:
+            go_on = partial(waits.throw, error)
+        talks.now = None
 
 
 def _told(waits: Waits[Any], error: BaseException) -> None:
@@ -52,33 +118,45 @@ def _told(waits: Waits[Any], error: BaseException) -> None:
         waits.throw(error)
 
 
-async def _done_on_loop(step: Pause | Turn | Talk) -> Any:
-    match step:
-        case Pause(seconds):
-            return await asyncio.sleep(max(seconds, _crowd.pause))
-        case Turn(lock, seconds):
-            until = time.monotonic() + seconds
-            while not (mine := lock.acquire(blocking=False)) and time.monotonic() < until:
-                await asyncio.sleep(max(_LOOK, _crowd.pause))
-            return mine
-        case Talk(ask, give_up):
-            return await _to_its_end(ask, give_up)
-
-
-async def _to_its_end(function: Callable[[], Any], give_up: Callable[[], object] = lambda: None) -> Any:
-    """Call it on a thread of its own, and wait until it has ended, also where the task is cancelled meanwhile: that is
-    raised then.
+async def _on_a_thread_of_its_own(function: Callable[[], Any], talks: _Talks) -> Any:
+    """Call what talks with a human. Where the task is cancelled, the question is withdrawn, and the thread left alone:
+    nobody knows when the human ends.
     """
-    running = asyncio.ensure_future(asyncio.to_thread(function))
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[Any] = loop.create_future()
+
+    def tell(give: Callable[[Any], None], value: Any) -> None:
+        if not result.done():
+            give(value)
+
+    def run() -> None:
+        try:
+            told = partial(tell, result.set_result, function())
+        except BaseException as error:
+            told = partial(tell, result.set_exception, error)
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(told)
+
+    threading.Thread(target=run, name="gate-talk", daemon=True).start()
+    try:
+        return await result
+    except asyncio.CancelledError:
+        await _to_its_end(talks.give_up)
+        raise
+
+
+async def _to_its_end(function: Callable[[], Any]) -> Any:
+    """Call what is short on one of our threads, and wait until it has ended, also where the task is cancelled
+    meanwhile: that is raised then.
+    """
+    running = asyncio.get_running_loop().run_in_executor(_short, function)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
-        giving_up = asyncio.ensure_future(asyncio.to_thread(give_up))
-        while not (running.done() and giving_up.done()):
+        while not running.done():
             with suppress(asyncio.CancelledError):
-                await asyncio.wait((running, giving_up))
-        for each in (running, giving_up):
-            each.exception()  # it has been heard of
+                await asyncio.wait((running,))
+        running.exception()  # it has been heard of
         raise
 
 

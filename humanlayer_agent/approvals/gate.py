@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from hashlib import sha256
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
@@ -29,7 +28,6 @@ from humanlayer_agent.approvals.grants import Grant
 from humanlayer_agent.approvals.model import (
     Answer,
     AnswerKind,
-    ApprovalRequest,
     Approver,
     Asker,
     Denial,
@@ -51,10 +49,10 @@ from humanlayer_agent.approvals.questions import (
 )
 from humanlayer_agent.approvals.stop import Halt, Halted
 from humanlayer_agent.approvals.store_interface import NEVER_RUNS, Store, now_ms
-from humanlayer_agent.approvals.validity import Leads, changed, digest_of, ended, leads, may_change
+from humanlayer_agent.approvals.submissions import Submission, nonce_of
+from humanlayer_agent.approvals.validity import Leads, changed, ended, leads, may_change
 from humanlayer_agent.approvals.wait import Waits, on_thread
 from humanlayer_agent.audit import events
-from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Unenforceable
 from humanlayer_agent.errors import (
     LOST,
@@ -95,7 +93,17 @@ CHANGED = "something else changed what a command was judged by while it ran, and
 
 
 _OTHERWISE = "the policy does not ask about it any more: propose it again"
-"""Why an answer is not given out for an action that is known from the store alone."""
+_NOT_MINE = (
+    "this agent, requester and instance have asked nothing of that name that would run now: it is another's, or the "
+    "action, the policy, a file, or where a path leads is another than when a human was asked"
+)
+USED = "the approval was already used"
+_LED_TO_NOTHING = frozenset({"expired", "withdrawn", "lapsed", "invalidated"})
+"""States of a request of which nothing has come, and nothing will."""
+_ATTEMPTS = 100
+_KNOWN_BY_PROGRAMS = ("os", "chat", "login")
+_given_out: set[tuple[str, str]] = set()
+"""Requests, by store, whose approval this process has given out: rows that say otherwise were made to."""
 
 
 class Judge(Protocol):
@@ -134,8 +142,8 @@ class FileKeeper(Protocol):
 
 C = TypeVar("C", bound=Completed)
 
-_Asks = Callable[[Action, PolicyDecision, str, str], ApprovalRequest | Denial]
-"""Asks about an action, or comes back to what was asked: it, the decision, the digest, and that of where paths lead."""
+_Asks = Callable[[Action, PolicyDecision, str, JudgedFiles], Permit | Denial | Waiting]
+"""Asks about an action, or comes back to what was asked: it, the decision, the digest and the files as judged."""
 
 Allowed = Callable[[Action, PolicyDecision, str, JudgedFiles], Permit | Denial]
 """Makes a permit of what the policy itself allows: an action, the decision, the digest and the files as judged."""
@@ -206,6 +214,8 @@ class Gate:
             raise ConfigError("timeout_ms, valid_for_ms and use_by_ms must be positive")
         if max_denials < 0:
             raise ConfigError("max_denials must be a number from 0")
+        if durable and not instance:
+            raise ConfigError("durable: name the instance, by which a later run is known as the same agent's")
         self.director = director
         self.store = store
         self.asker = asker
@@ -247,6 +257,8 @@ class Gate:
         self._policies: set[str] = set()
         self._use_by: dict[str, float] = {}  # by permit, in monotonic seconds
         self._led: dict[str, Leads] = {}  # by permit that humans gave: where its paths led when they were asked
+        self._told: set[str] = set()  # requests: their refusal has been counted
+        self._entered: set[str] = set()  # permits that were started when they were issued, and used since
         self._started: set[str] = set()  # permits: one that was used is used, whatever its row says later
         self._unrecorded: dict[str, Outcome] = {}  # by permit: what `finish` could not write
 
@@ -295,19 +307,34 @@ class Gate:
         `hla requests`, and to whoever calls `answer`.
 
         Args:
-            action: what the agent wants to do.
-            key: names this wish of the agent (the id of a tool call). Submitted once more with the same key, also by a
-                later run, it is the same request: an approval is used once, and a human is asked once.
+            action: what the agent wants to do. An agent's question (`hla ask`) is not submitted: it is judged as any
+                command.
+            key: names this wish of the agent, and no other of its wishes (the conversation, and the id of the tool
+                call). Submitted once more with the same key, also by a later run, it is the same request: a human is
+                asked once, and an approval is used once. One that led to nothing (nobody answered, or it was not used)
+                is asked about anew.
 
         Returns:
             A `Permit`, to be consumed by `start`; a `Denial`; or what is `Waiting`, whose id `collect` takes.
         """
 
-        def put(action: Action, decision: PolicyDecision, digest: str, led: str) -> ApprovalRequest | Denial:
-            name = self._name_of(digest, key) if key else ""
-            return self._asking.put(action, decision, digest, instance=self.instance, name=name, led=led)
+        def ask(own: Action, decision: PolicyDecision, digest: str, files: JudgedFiles) -> Permit | Denial | Waiting:
+            wish, name = self._submission(own, decision, digest), ""
+            for attempt in range(_ATTEMPTS if key else 1):
+                name = wish.id(nonce_of(key, attempt), kept=self._durable)
+                known = self.store.get(name) if key and self._asks(decision) else None
+                if known is not None and known.state not in _LED_TO_NOTHING:
+                    return self._come_back(own, decision, digest, files, name, wish.led, kept=self._durable)
+                if known is None:
+                    break
+            answered = self._without_humans(own, decision, digest, files, self._allowed)
+            if answered is not None:
+                return answered
+            request = self._asking.put(own, decision, digest, name=name, kept=self._durable)
+            return request if isinstance(request, Denial) else Waiting(request.id, request)
 
-        return self._without_waiting(action, put)
+        answer = self._without_waiting(action, ask)
+        return self._counted(answer) if isinstance(answer, Denial) else answer
 
     def collect(self, request_id: str, action: Action | None = None) -> Permit | Denial | Waiting:
         """Come back for the answer to what was submitted by this run, or by an earlier one of the same agent, requester
@@ -319,21 +346,35 @@ class Gate:
         Args:
             request_id: of `Waiting`.
             action: what was submitted; None: as it was written down then. Where it has variables or standard input, of
-                which only digests are written down, it has to be given.
+                which only digests are written down, or an agent of its own, it has to be given.
         """
 
-        def collect(action: Action, decision: PolicyDecision, digest: str, led: str) -> ApprovalRequest | Denial:
-            return self._asking.collect(action, decision, digest, name=request_id, led=led)
+        def ask(own: Action, decision: PolicyDecision, digest: str, files: JudgedFiles) -> Permit | Denial | Waiting:
+            if not self._asks(decision):  # no answer is needed, or none would do
+                self.store.record_decision(own, decision, digest, authority=self.authority, request=request_id)
+                denied = decision.verdict is Verdict.DENY and decision.enforced
+                return Denial(decision.reason if denied else _OTHERWISE, by="policy", decision=decision)
+            wish = self._submission(own, decision, digest)
+            for kept in (True, False):
+                if wish.has(request_id, kept=kept):
+                    return self._come_back(own, decision, digest, files, request_id, wish.led, kept=kept)
+            return Denial(_NOT_MINE, by="store", decision=decision, request_id=request_id)
 
         if action is None:
             try:
                 found = self.store.get(request_id)
             except StoreError as error:
-                return self._counted(self._failed(error))
+                return self._failed(error)
             if found is None:
-                return self._counted(Denial(f"there is no request called {request_id}", by="store"))
-            return self._without_waiting(found.action, collect, lambda *_: Denial(_OTHERWISE, by="policy"))
-        return self._without_waiting(action, collect)
+                return Denial(f"there is no request called {request_id}", by="store")
+            action = replace(found.action, agent="")
+        answer = self._without_waiting(action, ask)
+        if not isinstance(answer, Denial) or answer.by != "human":
+            return answer
+        with self._lock:  # whoever only asks again and again is told the same
+            told = request_id in self._told
+            self._told.add(request_id)
+        return answer if told else self._counted(answer)
 
     def answer(
         self,
@@ -349,25 +390,31 @@ class Gate:
         agent framework, a form of its own).
 
         It counts as any other does: whoever gave it has to be one of the people who may, by an identity (`app:NAME`)
-        that the channels file names, and known well enough for what is asked.
+        that the channels file names, and known well enough for what is asked. It is signed with the key of the Gate's
+        `signer`; without one, with that of this process, which no other believes: then it is for a request of a run of
+        this process, and collected by it.
 
         Args:
             request_id: of `Waiting`.
             kind: approve, reject, respond (`words` is what the model gets instead), escalate, or terminate.
             by: who the program says that it is, as a stable identity: "app:alice".
-            assurance: how the program knows that, one of `authority.ASSURANCES`. Where it has only been told, "os".
+            assurance: how the program knows that: "os" where it has only been told, "chat", or "login".
             words: the human's words.
             digest: of the request that they were shown (`Waiting.request.digest`); "" where it is what waits now.
 
         Raises:
+            ConfigError: `by` is no `app:NAME`, or the assurance is none that a program can have of its users.
             StoreError: it can't be written.
         """
+        if not by.startswith("app:") or by == "app:":
+            raise ConfigError(f"by: {by[:60]!r} is no user of a program: app:NAME, as the channels file names them")
+        if assurance not in _KNOWN_BY_PROGRAMS:
+            raise ConfigError(f"assurance: {assurance[:60]!r} is none of {', '.join(_KNOWN_BY_PROGRAMS)}")
         found = self.store.get(request_id)
         shown = digest or (found.digest if found else "")
         who = Approver(by, "application", assurance)
-        return self._asking.say(
-            request_id, Answer(kind, who, shown, f"application {secrets.token_hex(16)}", words, input_mode="api")
-        )
+        said = Answer(kind, who, shown, f"application {secrets.token_hex(16)}", words, input_mode="api")
+        return self._asking.say(request_id, said, self.run_id)
 
     def start(self, permit: Permit, action: Action) -> Denial | None:
         """Consume `permit` for exactly `action`, before it runs.
@@ -430,7 +477,7 @@ class Gate:
             with gate.using(permit, permit.action):
                 pay(300)
         """
-        if not permit.started and (denial := self.start(permit, action)):
+        if denial := self._used_once(permit, action) if permit.started else self.start(permit, action):
             raise ActionDenied(denial)
         began = self._monotonic()
         try:
@@ -439,6 +486,32 @@ class Gate:
             self.finish(permit, Outcome(None, describe(error), self._since(began)))
             raise
         self.finish(permit, Outcome(0, "", self._since(began)))
+
+    def _used_once(self, permit: Permit, action: Action) -> Denial | None:
+        """What speaks against the use of a permit that is `started` already."""
+        decision = permit.decision
+        same = self._own(action).digest(decision.policy_digest, decision.files) == permit.digest
+        with self._lock:
+            again = permit.id in self._entered
+            self._entered.add(permit.id)
+        why = (
+            "the permit was already used" if again else "" if same else "what is about to run is not what was permitted"
+        )
+        return Denial(why, by="policy", decision=decision) if why else None
+
+    def refuse(self, what: str, why: str) -> Denial:
+        """The denial of what can't even be judged. It is in the log, and counts as any other.
+
+        Args:
+            what: names it. why: what is wrong with it.
+        """
+        here = os.getcwd()
+        try:
+            self._begin(self._own(Action("", cwd=here, project=here)))
+            self.store.record(events.POLICY_ERROR, run=self.run_id, agent=self.agent, command=what[:200], error=why)
+        except Exception as error:
+            return self._counted(self._failed(error))
+        return self._counted(Denial(why, by="policy"))
 
     def not_started(self, permit: Permit, error: NotAsJudged | Unenforceable) -> Denial:
         """Record that the action of a consumed permit did not start, and return the denial.
@@ -633,11 +706,14 @@ class Gate:
         Raises:
             StoreError: that can't be written.
         """
+        stopped = self._asking.stopped
         self._asking.stop(Denial("the run has ended", by="policy", terminate=True))
         try:
             with self._lock:
                 if self._opened:
                     self._write_outcomes()
+                    if stopped is not None:  # written once more: nothing of it stays for a later run
+                        self.store.stop_run(self.run_id, stopped.reason)
                     self.store.close_run(self.run_id, status)
         finally:
             if self._reach is not None:  # last: what was withdrawn just now is to be seen everywhere
@@ -706,39 +782,56 @@ class Gate:
             self._reach.start()
         return None
 
-    def _without_waiting(self, action: Action, ask: _Asks, allowed: Allowed | None = None) -> Permit | Denial | Waiting:
+    def _without_waiting(self, action: Action, ask: _Asks) -> Permit | Denial | Waiting:
         try:
-            answer = self._answered_so_far(self._own(action), ask, allowed or self._allowed)
+            own = self._own(action)
+            if own.type in INERT:
+                return Denial(NEVER_RUNS, by="policy")
+            self._begin(own)
+            directory = WorkingDirectory.at(own.cwd)
+            decision = self._judge(own)
+            if isinstance(decision, Denial):
+                return decision
+            digest = own.digest(decision.policy_digest, decision.files)
+            return ask(own, decision, digest, JudgedFiles(directory, decision.files, decision.view))
         except Exception as error:
-            answer = self._failed(error)
-        return self._counted(answer) if isinstance(answer, Denial) else answer
+            return self._failed(error)
 
-    def _answered_so_far(self, action: Action, ask: _Asks, allowed: Allowed) -> Permit | Denial | Waiting:
-        if action.type in INERT:
-            return Denial(NEVER_RUNS, by="policy")
-        self._begin(action)
-        directory = WorkingDirectory.at(action.cwd)
-        decision = self._judge(action)
-        if isinstance(decision, Denial):
-            return decision
-        digest = action.digest(decision.policy_digest, decision.files)
-        files = JudgedFiles(directory, decision.files, decision.view)
-        answered = self._without_humans(action, decision, digest, files, allowed)
-        if answered is not None:
-            return answered
-        led = leads(action, decision)
-        asked = ask(action, decision, digest, digest_of(led))
-        if isinstance(asked, Denial):
-            return asked
-        answered = self._asking.become(asked)
-        if isinstance(answered, Permit):
-            return self._approved(answered, files, led)
-        return answered or Waiting(asked.id, asked)
+    def _submission(self, action: Action, decision: PolicyDecision, digest: str) -> Submission:
+        return Submission(self.agent, self.instance, self.requester, digest, leads(action, decision))
 
-    def _name_of(self, digest: str, key: str) -> str:
-        """The id of the request with which this agent asks for a wish called `key`."""
-        named = ["called", encodable(self.agent), encodable(self.instance), digest, encodable(key)]
-        return sha256(canonical(named)).hexdigest()[:32]
+    def _come_back(
+        self,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        files: JudgedFiles,
+        name: str,
+        led: Leads,
+        *,
+        kept: bool,
+    ) -> Permit | Denial | Waiting:
+        """The answer to a request that is this agent's, and about this action: no grant stands in for it."""
+        if earlier := self._asking.refusal(digest):
+            return earlier
+        request = self._asking.collect(action, decision, digest, name=name, kept=kept)
+        if isinstance(request, Denial):
+            return request
+        answered = self._asking.become(request)
+        if not isinstance(answered, Permit):
+            return answered or Waiting(request.id, request)
+        given = (str(getattr(self.store, "path", id(self.store))), name)
+        with self._lock:
+            twice = given in _given_out
+            _given_out.add(given)
+        if twice:  # whatever the rows say
+            self.store.void(answered.id, USED)
+            return Denial(USED, by="store", decision=decision, request_id=name)
+        return self._approved(answered, files, led)
+
+    @staticmethod
+    def _asks(decision: PolicyDecision) -> bool:
+        return decision.verdict is Verdict.ASK and decision.enforced
 
     def _approved(self, permit: Permit, files: JudgedFiles, led: Leads) -> Permit:
         """The permit of what humans have approved, or remembered. What they saw of an edited command holds."""
@@ -807,8 +900,7 @@ class Gate:
         with self._lock:
             if not self._opened:
                 instance = self.instance or f"{self.requester}@{os.uname().nodename}:{action.project}"
-                run = Run(self.run_id, self.agent, instance, self.requester, action.project, self._durable)
-                self.store.open_run(run)
+                self.store.open_run(Run(self.run_id, self.agent, instance, self.requester, action.project))
                 self.instance, self._opened = instance, True
             self._write_outcomes()
 

@@ -33,8 +33,18 @@ _ANSWERS: Mapping[str, frozenset[AnswerKind]] = {
     QUESTION: frozenset({"respond", "reject", "escalate", "terminate"}),
     FUNCTION: _ANY - {"edit"},
 }
-"""The answers that may be given to what is no command, by the type of the action: the text of a call says what it is
-given, and is nothing that could run in another form."""
+
+
+def answers_to(kind: str) -> frozenset[AnswerKind]:
+    """Return the answers that may be given to an action of this type: no channel offers another, and none counts.
+
+    The text of a call says what it is given, and is nothing that could run in another form.
+
+    Example:
+        >>> "edit" in answers_to("bash"), "edit" in answers_to("function")
+        (True, False)
+    """
+    return _ANSWERS.get(kind, _ANY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +56,6 @@ class Run:
         instance: stays the same when the agent is restarted.
         requester: the principal who started it.
         project: the directory it works for.
-        durable: what it has asked stays when its process ends: a later run of the same instance collects the answer.
     """
 
     id: str
@@ -54,7 +63,6 @@ class Run:
     instance: str
     requester: str
     project: str = ""
-    durable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +165,7 @@ class ApprovalRequest:
             terminal. Known to the process that asks, and to no other.
         to_type: what whoever answers at the channel of the process that asks has to type to approve it, because their
             last answers came too quickly; "" where they need not.
-        led: the digest of where its paths led when it was asked (`validity.digest_of`), where nobody waits for the
-            answer and somebody comes for it; else "".
+        kept: nobody waits for the answer, and the request stays when its run ends: a later one comes for it.
         earlier: reads the newest so many requests of its store that are settled, oldest first, for what a scope would
             have meant (`channels.offers.foresight`). It may raise StoreError. Only the process that asks knows any.
         beside: gives the requests of the same run that wait for their turn at the same human. The same.
@@ -187,14 +194,14 @@ class ApprovalRequest:
     abandoned: bool = False
     held: bool = False
     to_type: str = ""
-    led: str = ""
+    kept: bool = False
     earlier: Callable[[int], Sequence["ApprovalRequest"]] = field(default=_none_known, compare=False, repr=False)
     beside: Callable[[], Sequence["ApprovalRequest"]] = field(default=tuple, compare=False, repr=False)
 
     @property
     def answers(self) -> frozenset[AnswerKind]:
-        """The answers that may be given: no channel offers another, and none counts."""
-        return _ANSWERS.get(self.action.type, _ANY)
+        """The answers that may be given (`answers_to`)."""
+        return answers_to(self.action.type)
 
     @property
     def ending(self) -> RequestState | Literal["abandoned"]:
@@ -307,7 +314,7 @@ class Waiting:
 
     Example:
         >>> from humanlayer_agent import Gate
-        >>> with Gate.from_config(policy="default", durable=True) as gate:
+        >>> with Gate.from_config(policy="default", instance="clerk-1", durable=True) as gate:
         ...     asked = gate.submit(gate.call("pay", {"amount": 300}))
         >>> asked.request.decision.reason
         'Calls pay: no rule allows it.'

@@ -6,11 +6,9 @@ and there it can be changed while a human reads: by what another agent does, or 
 """
 
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
 from humanlayer_agent.action import Action
-from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.shell import LOSS, VERSION, Effect, View, known_by, plain_path
 
@@ -29,11 +27,6 @@ def leads(action: Action, decision: PolicyDecision) -> Leads:
     """
     named = {action.cwd, *(effect.pattern or effect.operand or "" for effect in decision.effects)}
     return {path: decision.view.real(path) for path in named if path.startswith("/")}
-
-
-def digest_of(led: Leads) -> str:
-    """Return the SHA-256 (hex) of where paths lead, for whoever comes for an answer later (`Gate.collect`)."""
-    return sha256(canonical([[encodable(path), encodable(real)] for path, real in sorted(led.items())])).hexdigest()
 
 
 def changed(director: Any, action: Action, decision: PolicyDecision, before: Leads) -> str:

@@ -21,12 +21,28 @@ class Pause:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Turn:
-    """The turn at the channel of this process, for which so many seconds are waited; answered by whether it came."""
+    """The turn at the channel of this process, for which so many seconds are waited; answered by whether it came.
+
+    Attributes:
+        held: it came, and is not over.
+    """
 
     lock: threading.Lock
     seconds: float
+    held: bool = False
+
+    def come(self, *, wait: bool = True) -> bool:
+        """Take the turn, where it comes. Tells whether it did."""
+        self.held = self.lock.acquire(timeout=self.seconds) if wait else self.lock.acquire(blocking=False)
+        return self.held
+
+    def end(self) -> None:
+        """Let the next one have it."""
+        if self.held:
+            self.held = False
+            self.lock.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +81,7 @@ def on_thread(waits: Waits[T], sleep: Callable[[float], None]) -> T:
             result: T = step.result
             return result
         try:
-            go_on = partial(waits.send, _done(step, sleep))
+            go_on = partial(waits.send, done(step, sleep))
         except BaseException as error:
             go_on = partial(waits.throw, error)
 
@@ -93,11 +109,12 @@ def advanced(go_on: Callable[[], Any]) -> Any:
         return End(ended.value)
 
 
-def _done(step: Pause | Turn | Talk, sleep: Callable[[float], None]) -> Any:
+def done(step: Pause | Turn | Talk, sleep: Callable[[float], None]) -> Any:
+    """Do a step on this thread, and return what it is answered by."""
     match step:
         case Pause(seconds):
             return sleep(seconds)
-        case Turn(lock, seconds):
-            return lock.acquire(timeout=seconds)
+        case Turn():
+            return step.come()
         case Talk(ask):
             return ask()

@@ -23,6 +23,7 @@ from humanlayer_agent.approvals.model import (
     RequestState,
     Vote,
     VoteResult,
+    answers_to,
 )
 from humanlayer_agent.approvals.store_interface import edit_fault
 from humanlayer_agent.approvals.votes import REFUSALS, Refusal, Seat, counts, seat_of, tally
@@ -177,8 +178,9 @@ def _admitted(
     action = as_asked(row)
     if action is None:
         return _refusal("altered")
-    if action.type == QUESTION and answer.kind in ("approve", "edit"):
-        return Refusal("no-such-answer", "a question is answered in words: nothing of it could be approved")
+    if answer.kind not in answers_to(action.type):
+        words = "a question is answered in words: nothing of it could be approved"
+        return Refusal("no-such-answer", words if action.type == QUESTION else _NO_EDIT)
     if fault := edit_fault(answer, action.content):
         return Refusal("bad-edit", fault)
     if answer.kind == "respond" and not answer.comment.strip():
@@ -364,37 +366,41 @@ def adoptable(ledger: Ledger, draft: ApprovalRequest, authority: Authority | Non
     return None
 
 
+_NO_EDIT = "the call of a tool can't be changed: reject it, and say what you want"
 _UNRELIABLE = "the run that asked is gone, and what it left can't be relied on"
 
 
 def collectable(ledger: Ledger, draft: ApprovalRequest, authority: Authority) -> ApprovalRequest | Refused:
-    """The request called `draft.id` of this run, or of an earlier durable run of the same instance that has ended, as
-    this process may rely on it; or why there is none. What becomes of it is the business of `draft`'s run from now on.
+    """The request called `draft.id`, as this process may rely on it, or why there is none: of this run, or, where it is
+    kept, of an earlier one that has ended. What becomes of it is the business of `draft`'s run from now on.
+
+    Whose it is, and what it was about, is bound by its name, which the votes sign (`submissions`): whoever calls this
+    has compared that.
     """
     found = ledger.rows(
-        "SELECT request.*, run.process, run.clock, run.beat, run.state AS run_state, durable, agent, instance "
+        "SELECT request.*, run.process, run.clock, run.beat, run.state AS run_state "
         "FROM request JOIN run ON run.id = run_id WHERE request.id = ?",
         draft.id,
     )
-    (own,) = ledger.rows("SELECT agent, instance FROM run WHERE id = ?", draft.action.run_id)
-    if not found or (found[0]["agent"], found[0]["instance"]) != (own["agent"], own["instance"]):
-        return Refused(f"this agent has asked nothing that is called {draft.id}")
+    if not found:
+        return Refused(f"there is no request called {draft.id}")
     row = found[0]
-    if row["run_id"] != draft.action.run_id and not row["durable"]:
+    earlier = row["run_id"] != draft.action.run_id
+    if earlier and not (draft.kept and row["kept"]):
         return Refused("it was asked by a run that was not durable: its answer went with it")
-    if row["run_id"] != draft.action.run_id and row["run_state"] == "open" and not ledger.is_gone(row):
+    if earlier and row["run_state"] == "open" and not ledger.is_gone(row):
         return Refused("another process of this agent waits for the answer")
     if row["digest"] != draft.digest or row["requester"] != draft.requester:
-        return Refused("what was asked is not what would run now: the action, the policy or a file is another one")
-    if as_asked(row) is None or not ledger.is_as_asked(row, led=draft.led):
-        return Refused("the stored request is not what was asked, or a path of it leads elsewhere now")
+        return Refused("what was asked is not what would run now")
+    if as_asked(row) is None or not ledger.is_as_asked(row):
+        return Refused("the stored request is not what was asked")
     known = _known(row, draft)
     if row["state"] == "pending":
         proved = not ledger.is_over(row["id"]) and _open(ledger.votes(row["id"]), known, authority)
         if row["expires"] <= ledger.now or not proved:
             ledger.settle(row, "withdrawn" if not proved else "expired", **({} if proved else {"why": _UNRELIABLE}))
             return known
-    if row["run_id"] != draft.action.run_id and row["state"] in ("pending", "approved") and not row["used"]:
+    if earlier and row["state"] in ("pending", "approved") and not row["used"]:
         ledger.adopt(row["id"], draft.action.run_id)
     return known
 

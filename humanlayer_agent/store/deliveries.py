@@ -20,7 +20,7 @@ from humanlayer_agent.store.statements import Ledger
 
 ABANDONED = (
     "(request.state IN ('pending', 'withdrawn') AND EXISTS (SELECT 1 FROM run WHERE run.id = request.run_id "
-    "AND run.state = 'lost' AND NOT run.durable AND (request.decided IS NULL OR request.decided >= run.ended)))"
+    "AND run.state = 'lost' AND NOT request.kept AND (request.decided IS NULL OR request.decided >= run.ended)))"
 )
 """A request whose process is gone, as `reconcile` has found out: it is never said of one that may be alive, nor of one
 that was withdrawn before, nor where a later run comes for the answer.

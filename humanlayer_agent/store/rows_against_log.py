@@ -18,9 +18,9 @@ _SETTLED = ("approved", "rejected", "answered", "expired", "withdrawn", "superse
 _UNUSED = ("revoked", "lapsed", "invalidated")
 
 _TABLES = {
-    "run": "SELECT id, agent, instance, requester, project, durable, state FROM run",
+    "run": "SELECT id, agent, instance, requester, project, state FROM run",
     "request": "SELECT id, run_id AS run, digest, requester, created AS asked, expires, valid_for, state, decided, "
-    "body, action, decision, parent, needed, rule, escalated FROM request",
+    "body, action, decision, parent, needed, rule, escalated, kept FROM request",
     "vote": "SELECT decision_id AS id, request_id AS request, answer, principal, channel, assurance, "
     "presented_digest, comment, input_mode, at, pid, edited, person, solo, signer, signature, member_of, scope "
     "FROM vote",
@@ -106,8 +106,7 @@ class Agreement:
     def _hear_run(self, what: str, event: dict[str, Any]) -> None:
         fields: dict[str, Any] = {}
         if what == "started":
-            fields = {name: event[name] for name in ("agent", "instance", "requester", "project")}
-            fields |= {"state": "open", "durable": int(event.get("durable", False))}
+            fields = {name: event[name] for name in ("agent", "instance", "requester", "project")} | {"state": "open"}
         elif what == "stopped":
             fields = {"state": "terminated"}
         elif what == "finished":
@@ -120,7 +119,7 @@ class Agreement:
             names = ("run", "digest", "requester", "asked", "expires", "valid_for", "context")
             fields = {name: event[name] for name in names} | {"state": "pending", "decided": None}
             fields |= {"parent": event.get("parent"), "rule": event.get("rule", ""), "escalated": 0}
-            fields["needed"] = event.get("needed", 1)
+            fields |= {"needed": event.get("needed", 1), "kept": int(event.get("kept", False))}
         elif what == "adopted":
             fields = {"run": event["run"]}
         elif what == "escalated":

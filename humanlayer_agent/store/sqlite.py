@@ -426,6 +426,8 @@ class SQLiteStore:
             self._judged(ledger, draft.action, draft.decision, draft.digest, request=request.id, edit_of=edit_of)
             if waiting:
                 ledger.adopt(waiting.id, draft.action.run_id)
+            elif draft.kept and ledger.request(draft.id):
+                raise StoreError("another process of this agent has just asked the same: collect that")
             else:
                 ledger.insert(draft)
             return request

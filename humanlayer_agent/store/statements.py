@@ -143,10 +143,10 @@ class Ledger(Log):
         if self.rows("SELECT 1 FROM run WHERE id = ?", run.id):
             raise StoreError(f"the run id {run.id!r} was used before: each run has its own")
         self._db.execute(
-            "INSERT INTO run (id, agent, instance, requester, project, durable, process, started, clock, beat) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO run (id, agent, instance, requester, project, process, started, clock, beat) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                *(run.id, run.agent, run.instance, run.requester, run.project, run.durable),
+                *(run.id, run.agent, run.instance, run.requester, run.project),
                 *(identity.identity(), self.now, *heartbeats.clock()),
             ),
         )
@@ -157,7 +157,6 @@ class Ledger(Log):
             instance=run.instance,
             requester=run.requester,
             project=run.project,
-            durable=run.durable or None,
         )
 
     def stop_run(self, run_id: str, why: str) -> None:
@@ -167,7 +166,14 @@ class Ledger(Log):
         )
         if changed.rowcount:
             self.append(events.RUN_STOPPED, run=run_id, why=why)
-            self._clear_run(run_id, why)
+        self._clear_run(run_id, why)
+        # What earlier runs of the same agent have left for it is not to go on either.
+        for row in self.rows(
+            "SELECT DISTINCT run_id FROM request WHERE kept AND run_id IN (SELECT other.id FROM run JOIN run AS other "
+            "ON (other.agent, other.instance) = (run.agent, run.instance) WHERE run.id = ? AND other.state <> 'open')",
+            run_id,
+        ):
+            self._clear_run(row["run_id"], why)
 
     def end_run(self, run_id: str, state: str, status: str) -> bool:
         """End a run that goes on; False where it has ended before."""
@@ -179,11 +185,13 @@ class Ledger(Log):
             return False
         if state != "lost":
             heartbeats.forget_run(self._db, run_id)
-        if state == "lost" or self.rows("SELECT 1 FROM run WHERE id = ? AND durable", run_id):
-            # What it has asked stays, for a while or until it expires: the restarted run comes for it.
+        if state == "lost":  # its pending requests stay for a while: the restarted run adopts them
             self.void_permits("run_id = ?", run_id)
         else:
-            self._clear_run(run_id, "the run ended")
+            self._clear_run(run_id, "the run ended", kept=False)
+        given_out = "run_id = ? AND kept AND EXISTS (SELECT 1 FROM permit WHERE request_id = request.id)"
+        for row in self.unused_approvals(given_out, run_id):  # nobody knows what has become of it
+            self.spoil(row, "lapsed", "its run ended before it was used")
         self.append(events.RUN_FINISHED, run=run_id, state=state, status=status)
         return True
 
@@ -191,7 +199,7 @@ class Ledger(Log):
         """Withdraw what runs that are lost have asked, where the same agent has not come back for it in time."""
         left = self.rows(
             "SELECT request.*, process, clock, beat FROM request JOIN run ON run.id = run_id "
-            "WHERE request.state = 'pending' AND run.state = 'lost' AND NOT run.durable"
+            "WHERE request.state = 'pending' AND run.state = 'lost' AND NOT kept"
         )
         for row in left:
             if heartbeats.is_left(self._db, row):
@@ -212,11 +220,13 @@ class Ledger(Log):
         """Tell whether the process of a run is gone (`heartbeats`)."""
         return heartbeats.is_gone(self._db, run)
 
-    def _clear_run(self, run_id: str, why: str) -> None:
-        for row in self.rows("SELECT * FROM request WHERE run_id = ? AND +state = 'pending'", run_id):
+    def _clear_run(self, run_id: str, why: str, *, kept: bool = True) -> None:
+        """Withdraw what waits, and void what was approved. `kept`: also what was to stay when the run ends."""
+        some = "run_id = ?" if kept else "run_id = ? AND NOT kept"
+        for row in self.rows(f"SELECT * FROM request WHERE {some} AND +state = 'pending'", run_id):
             self.settle(row, "withdrawn", why=why)
         self.void_permits("run_id = ?", run_id)
-        for row in self.unused_approvals("run_id = ?", run_id):
+        for row in self.unused_approvals(some, run_id):
             self.spoil(row, "lapsed", why)
 
     def void_permits(self, condition: str, *values: Any) -> None:
@@ -240,17 +250,13 @@ class Ledger(Log):
         query = f"SELECT 1 FROM audit_event WHERE request = ? AND type IN ({places}) LIMIT 1"
         return bool(self.rows(query, request_id, *names))
 
-    def is_as_asked(self, row: sqlite3.Row, **more: str) -> bool:
-        """Tell whether the action and the decision in the row of a request are those that the log says were asked.
-
-        Args:
-            more: what the log has to say besides.
-        """
+    def is_as_asked(self, row: sqlite3.Row) -> bool:
+        """Tell whether the action and the decision in the row of a request are those that the log says were asked."""
         found = self.rows(
             "SELECT body FROM audit_event WHERE request = ? AND type = ?", row["id"], events.REQUEST_CREATED.name
         )
         said = [json.loads(each["body"]) for each in found]
-        asked = {"context": context_digest(row["action"], row["decision"]), "needed": row["needed"], **more}
+        asked = {"context": context_digest(row["action"], row["decision"]), "needed": row["needed"]}
         written = self.redactor().fields(asked)
         return len(said) == 1 and all(said[0].get(name) in (asked[name], written[name]) for name in asked)
 
@@ -286,11 +292,11 @@ class Ledger(Log):
         rule = dump_rule(draft.rule)
         self._db.execute(
             "INSERT INTO request (id, run_id, idempotency_key, digest, body, action, decision, requester, created, "
-            "expires, valid_for, parent, needed, rule) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "expires, valid_for, parent, needed, rule, kept) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(draft.id, run_id, key, draft.digest, canonical(draft.body), action, decision),
                 *(draft.requester, draft.created, draft.expires, draft.valid_for, draft.parent or None),
-                *(draft.needed, rule),
+                *(draft.needed, rule, draft.kept),
             ),
         )
         self.append(
@@ -306,7 +312,7 @@ class Ledger(Log):
             parent=draft.parent or None,
             needed=draft.needed,
             rule=rule or None,
-            led=draft.led or None,
+            kept=draft.kept or None,
         )
 
     def settle(self, row: sqlite3.Row, state: str, **fields: Any) -> None:

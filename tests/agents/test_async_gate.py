@@ -1,6 +1,8 @@
 """A Gate on an event loop: nobody's waiting costs a thread, and what is given up is withdrawn."""
 
 import asyncio
+import contextlib
+import json
 import threading
 import time
 from collections.abc import Coroutine
@@ -45,6 +47,7 @@ def director(tmp_path: Path) -> Director:
 
 
 def made(director: Director, tmp_path: Path, asker: Any = None, **fields: Any) -> AsyncGate:
+    tmp_path.mkdir(exist_ok=True)
     given: dict[str, Any] = {"authority": PEOPLE, "requester": "os:1000:alice"} | fields
     return AsyncGate(Gate(director, SQLiteStore(tmp_path / "store.db"), asker, **given))
 
@@ -209,10 +212,107 @@ def test_the_human_here_is_let_go(director: Director, tmp_path: Path) -> None:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert human.gave_up == 1
             assert [each.state for each in gate.gate.store.requests()] == ["withdrawn"]
+            await asyncio.to_thread(until, lambda: human.gave_up == 1, "the question is taken away")
             human.never = False
             assert isinstance(await gate.decide("pay", {"n": 2}), Permit)
+
+    run(main())
+
+
+class Deaf(Slow):
+    """A human who reads on, whatever the program wants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.awake = threading.Event()
+
+    def ask(self, request: ApprovalRequest, *, until: int, cancelled: Any) -> Answer | None:
+        self.before.add(request.id)
+        self.awake.wait()
+        return None
+
+
+def test_who_reads_on_is_not_waited_for(director: Director, tmp_path: Path) -> None:
+    async def main() -> None:
+        human = Deaf()
+        gates = [made(director, tmp_path / str(number), human) for number in range(8)]
+        for number, gate in enumerate(gates):
+            task = asyncio.create_task(gate.decide("pay", {"n": number}))
+            await asyncio.to_thread(until, lambda: len(human.before) > number, "it is read")  # noqa: B023
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(task, 0.01)
+        for gate in gates:  # nor does anything else wait for them
+            assert isinstance(await gate.decide("free", {}), Permit)
+        human.awake.set()
+
+    run(main())
+
+
+def test_a_thread_and_a_loop_share_the_human(director: Director, tmp_path: Path) -> None:
+    """Whoever waits on the loop gives the turn back while a function keeps the loop busy that waits for it."""
+
+    async def main() -> None:
+        human = Slow()
+        gate = made(director, tmp_path, human)
+        task = asyncio.create_task(gate.decide("pay", {"n": 1}))
+        await asyncio.to_thread(until, lambda: human.most, "it is read")
+        assert isinstance(gate.gate.decide("pay", {"n": 2}), Permit)
+        assert isinstance(await task, Permit)
+
+    run(main())
+
+
+def test_arguments_that_change_meanwhile_are_another_call(director: Director, tmp_path: Path) -> None:
+    async def main() -> None:
+        given: dict[str, Any] = {"account": "DE02", "amount": 300}
+
+        def approves(request: ApprovalRequest) -> Answer:
+            given["amount"] = 9000
+            return answer(request, "approve")
+
+        gate = made(director, tmp_path, ScriptedAsker([approves, approves]), authority=None)
+        with pytest.raises(ActionDenied, match="not what was permitted"):
+            async with gate.tool_call("pay", given):
+                raise AssertionError("it ran")
+        given["amount"] = 300
+        with pytest.raises(ActionDenied, match="not what was permitted"), gate.gate.tool_call("pay", given):
+            raise AssertionError("it ran")
+
+    run(main())
+
+
+def test_another_task_changes_the_arguments(director: Director, tmp_path: Path) -> None:
+    """Between the start of a call, which takes a write, and its body."""
+
+    async def main() -> None:
+        gate = made(director, tmp_path)
+        given, over, ran = {"n": 0}, asyncio.Event(), []
+
+        async def changes() -> None:
+            while not over.is_set():
+                given["n"] += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(changes())
+        for _ in range(20):
+            with contextlib.suppress(ActionDenied):
+                async with gate.tool_call("free", given) as permit:
+                    ran.append(json.loads(permit.action.arguments) == given)
+        over.set()
+        await task
+        assert all(ran)
+
+    run(main())
+
+
+def test_what_no_human_could_be_shown_counts(director: Director, tmp_path: Path) -> None:
+    async def main() -> None:
+        gate = made(director, tmp_path, max_denials=3)
+        for given in ({"a": float("nan")}, {1: "a", "1": "b"}, ["a"]):
+            assert isinstance(await gate.decide("pay", given), Denial)  # type: ignore[arg-type]
+        assert (await gate.decide("free", {})).terminate  # type: ignore[union-attr]
+        assert len(kinds(gate, "policy.error")) == 3
 
     run(main())
 

@@ -12,14 +12,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import Action, called
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Approver, Denial, Outcome, Permit, Waiting
+from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.store import heartbeats
 from humanlayer_agent.store.sqlite import SQLiteStore
-from humanlayer_agent.testing.approvers import ScriptedApprovers, ScriptedDirector
+from humanlayer_agent.testing.approvers import ScriptedApprovers, ScriptedAsker, ScriptedDirector, answer
 from tests.approvals.conftest import Clock
 from tests.support import children, extent
 from tests.support.forging import forging
@@ -27,9 +28,13 @@ from tests.support.forging import forging
 Make = Callable[..., Gate]
 Act = Callable[..., Action]
 ANN = Approver("app:ann", "application", "login")
+BOB = Approver("slack:T1/U2", "script", "chat")
 RULE = {"timeout_ms": 600_000, "valid_for_ms": 300_000}
 PEOPLE = Authority(
-    (Person("alice", ("os:1000:alice",)), Person("ann", ("app:ann",)), Person("bob", ("slack:T1/U2",))),
+    (
+        *(Person("alice", ("os:1000:alice",)), Person("ann", ("app:ann",)), Person("bob", ("slack:T1/U2",))),
+        Person("eve", ("app:eve",)),
+    ),
     {"default": ApprovalRule("default", ("ann", "bob"), **RULE)},  # type: ignore[arg-type]
 )
 TEAM = ScriptedApprovers(PEOPLE)
@@ -227,7 +232,7 @@ def test_a_permit_does_not_outlive_its_run(durable: Make, act: Act, store: SQLit
     approve(store, asked)
     assert isinstance(first.collect(asked.id), Permit)
     first.close()
-    assert why(durable().collect(asked.id)) == "the approval was already used"
+    assert why(durable().collect(asked.id)) == "the request is lapsed"
 
 
 def test_what_is_asked_by_a_run_that_is_not_durable_ends_with_it(durable: Make, act: Act, store: SQLiteStore) -> None:
@@ -241,9 +246,9 @@ def test_what_is_asked_by_a_run_that_is_not_durable_ends_with_it(durable: Make, 
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        ({"agent": "another"}, "this agent has asked nothing"),
-        ({"instance": "another"}, "this agent has asked nothing"),
-        ({"requester": "os:1000:bob"}, "what was asked is not what would run now"),
+        ({"agent": "another"}, "have asked nothing of that name"),
+        ({"instance": "another"}, "have asked nothing of that name"),
+        ({"requester": "os:1000:bob"}, "have asked nothing of that name"),
         ({"director": ScriptedDirector({"ask": Verdict.DENY})}, "ask: deny"),
         ({"director": ScriptedDirector()}, "does not ask about it any more"),
     ],
@@ -279,7 +284,7 @@ def test_a_link_that_leads_elsewhere_was_not_approved(
     first.close()
     (tmp_path / "here").unlink()
     (tmp_path / "here").symlink_to("other")
-    assert "leads elsewhere now" in why(durable().collect(asked.id))
+    assert "where a path leads is another" in why(durable().collect(asked.id))
 
 
 def test_variables_have_to_be_given_again(durable: Make, act: Act, store: SQLiteStore) -> None:
@@ -287,8 +292,8 @@ def test_variables_have_to_be_given_again(durable: Make, act: Act, store: SQLite
     asked = submitted(first, act("ask", env={"A": "1"}))
     approve(store, asked)
     first.close()
-    assert "not what would run now" in why(durable().collect(asked.id))
-    assert "not what would run now" in why(durable().collect(asked.id, act("ask", env={"A": "2"})))
+    assert "have asked nothing of that name" in why(durable().collect(asked.id))
+    assert "have asked nothing of that name" in why(durable().collect(asked.id, act("ask", env={"A": "2"})))
     gate = durable()
     assert used(gate, gate.collect(asked.id, act("ask", env={"A": "1"}))) == ""
 
@@ -335,8 +340,10 @@ def test_killed(path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind == "durable":
         gate = Gate(
             ScriptedDirector({"ask": Verdict.ASK}), store, None, agent="agent", authority=PEOPLE,
-            requester="os:1000:alice", instance="app",
+            requester="os:1000:alice", instance="app", durable=True,
         )  # fmt: skip
+        assert gate.answer(request_id, "approve", by="app:ann", assurance="login").code == "untrusted-signer"
+        assert isinstance(gate.collect(request_id), Waiting), "it is this run's from now on"
         assert gate.answer(request_id, "approve", by="app:ann", assurance="login").outcome == "recorded"
         assert used(gate, gate.collect(request_id)) == ""
         gate.close()
@@ -352,13 +359,13 @@ def test_killed(path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "UPDATE request SET action = json_set(action, '$.content', 'ls')",
         "UPDATE request SET decision = json_set(decision, '$.reason', 'another')",
         "UPDATE request SET state = 'approved', decided = created + 1",
-        "UPDATE run SET durable = 1",
+        "UPDATE request SET kept = 1",
         "UPDATE run SET instance = 'app'",
     ],
 )
 def test_rows_are_not_believed(durable: Make, act: Act, store: SQLiteStore, path: Path, statement: str) -> None:
     """Whoever can write the file makes no approval of it, and takes none of another's."""
-    about = {"durable": False} if "durable" in statement else {"instance": "b"} if "instance" in statement else {}
+    about = {"durable": False} if "kept" in statement else {"instance": "b"} if "instance" in statement else {}
     first = durable(**about)
     asked = submitted(first, act("ask"))
     first.close()
@@ -367,6 +374,48 @@ def test_rows_are_not_believed(durable: Make, act: Act, store: SQLiteStore, path
     assert isinstance(durable().collect(asked.id), Denial | Waiting)
     assert not list(store.events(type="permit.consumed"))
     assert not store.verify().intact
+
+
+@pytest.mark.parametrize(
+    ("about", "statement"),
+    [
+        ({"instance": "b"}, "UPDATE run SET instance = 'app'"),
+        ({"agent": "b"}, "UPDATE run SET agent = 'agent'"),
+        ({"requester": "os:1000:bob"}, "UPDATE request SET requester = 'os:1000:alice'"),
+        ({"durable": False}, "UPDATE request SET kept = 1"),
+    ],
+)
+def test_an_approval_is_not_made_anothers(
+    durable: Make, act: Act, store: SQLiteStore, path: Path, about: dict[str, Any], statement: str
+) -> None:
+    """Its id says whose it is, and the vote has signed that."""
+    people = replace(PEOPLE, people=(*PEOPLE.people, Person("other", ("os:1000:bob",))))
+    first = durable(authority=people, **about)
+    asked = submitted(first, act("ask"))
+    assert ScriptedApprovers(people).vote(store, asked.request, "approve", ANN).outcome == "recorded"
+    with forging(path) as raw:
+        raw.execute(statement)
+    first.close()
+    later = durable(authority=people)
+    answered = later.collect(asked.id)
+    assert isinstance(answered, Denial), answered
+    assert not list(store.events(type="permit.consumed"))
+
+
+def test_an_approval_that_was_made_unused_is_not_given_out_again(
+    durable: Make, act: Act, store: SQLiteStore, path: Path
+) -> None:
+    gate = durable()
+    asked = submitted(gate, act("ask"))
+    approve(store, asked)
+    assert used(gate, gate.collect(asked.id)) == ""
+    with forging(path) as raw:
+        for table in ("execution", "permit"):
+            raw.execute(f"DELETE FROM {table}")
+        raw.execute("DELETE FROM audit_event WHERE type IN ('permit.consumed', 'exec.started', 'exec.finished')")
+        raw.execute("UPDATE request SET used = 0")
+    assert isinstance(gate.collect(asked.id), Denial)
+    assert isinstance(durable().collect(asked.id), Denial), "nor to another Gate of this process"
 
 
 # Answers that the embedding program brings
@@ -388,11 +437,9 @@ def test_the_program_brings_the_answer(durable: Make, act: Act, store: SQLiteSto
     ("fields", "code"),
     [
         ({"by": "app:mallory"}, "unknown-identity"),
-        ({"by": "os:1000:alice"}, "not-an-approver"),
+        ({"by": "app:eve"}, "not-an-approver"),
         ({"by": "app:ann", "assurance": "os", "severity": "high"}, "low-assurance"),
-        ({"by": "app:ann", "assurance": "certain"}, "low-assurance"),
         ({"by": "app:ann", "digest": "0" * 64}, "wrong-digest"),
-        ({"by": ""}, "incomplete"),
     ],
 )
 def test_who_may_not_answer(durable: Make, act: Act, fields: dict[str, str], code: str) -> None:
@@ -403,6 +450,116 @@ def test_who_may_not_answer(durable: Make, act: Act, fields: dict[str, str], cod
     result = gate.answer(asked.id, "approve", **fields)
     assert (result.outcome, result.code) == ("refused", code)
     assert gate.collect(asked.id) == asked
+
+
+@pytest.mark.parametrize(
+    "fields", [{"by": "os:1000:alice"}, {"by": "app:"}, {"by": ""}, {"by": "app:ann", "assurance": "terminal"}]
+)
+def test_who_is_no_user_of_a_program(durable: Make, act: Act, fields: dict[str, str]) -> None:
+    gate = durable()
+    asked = submitted(gate, act("ask"))
+    with pytest.raises(ConfigError):
+        gate.answer(asked.id, "approve", **fields)
+
+
+def test_the_call_of_a_tool_is_not_edited(durable: Make, store: SQLiteStore) -> None:
+    """Whatever channel brings it: what would be judged anew is a text, and what would run is the call."""
+    gate = durable()
+    asked = submitted(gate, called("ask", {"amount": 300}, cwd="/", project="/"))
+    result = TEAM.vote(store, asked.request, "edit", ANN, edited='ask({"amount": 100})')
+    assert (result.outcome, result.code) == ("refused", "no-such-answer")
+    assert gate.collect(asked.id) == asked
+
+
+# Stopped
+
+
+def test_who_ends_a_run_ends_what_earlier_ones_have_left(durable: Make, act: Act, store: SQLiteStore) -> None:
+    first = durable()
+    asked = [submitted(first, act(f"ask {name}")) for name in "abc"]
+    first.close()
+    approve(store, asked[0])
+    approve(store, asked[1], "terminate")
+    later = durable()
+    for each in asked:
+        assert isinstance(later.collect(each.id), Denial)
+    assert store.verify().intact
+
+
+def test_a_stopped_run_leaves_nothing(durable: Make, act: Act, store: SQLiteStore) -> None:
+    first = durable()
+    older = submitted(first, act("ask a"))
+    approve(store, older)
+    first.close()
+    second = durable()
+    asked = submitted(second, act("ask b"))
+    approve(store, asked)
+    second._asking.stop(Denial("enough", by="policy", terminate=True))  # which could not be written
+    second.close()
+    third = durable()
+    assert isinstance(third.collect(asked.id), Denial)
+    assert isinstance(third.collect(older.id), Denial)
+
+
+def test_asking_again_and_again_ends_no_run(durable: Make, act: Act, store: SQLiteStore) -> None:
+    gate = durable(max_denials=5)
+    asked, other = submitted(gate, act("ask a")), submitted(gate, act("ask b"))
+    approve(store, asked, "reject", "no")
+    for _ in range(10):
+        assert isinstance(gate.collect(asked.id), Denial)
+        assert isinstance(gate.collect("0" * 32), Denial)
+    assert gate.collect(other.id) == other
+
+
+# Wishes that led to nothing
+
+
+def test_a_wish_that_nobody_answered_is_asked_about_anew(
+    durable: Make, act: Act, store: SQLiteStore, clock: Clock
+) -> None:
+    gate = durable()
+    asked = submitted(gate, act("ask"), key="1")
+    clock.pass_ms(600_000)
+    assert isinstance(gate.collect(asked.id), Denial)
+    again = submitted(gate, act("ask"), key="1")
+    assert again.id != asked.id
+    approve(store, again)
+    assert used(gate, gate.submit(act("ask"), key="1")) == ""
+
+
+def test_a_wish_whose_permit_was_lost_is_asked_about_anew(durable: Make, act: Act, store: SQLiteStore) -> None:
+    first = durable()
+    asked = submitted(first, act("ask"), key="1")
+    approve(store, asked)
+    assert isinstance(first.collect(asked.id), Permit)
+    first.close()
+    later = durable()
+    assert submitted(later, act("ask"), key="1").id != asked.id
+
+
+def test_a_wish_stays_one_where_it_is_remembered(durable: Make, act: Act, store: SQLiteStore) -> None:
+    """A human approved it and more of the kind: this one runs by their approval, and once."""
+    gate = durable()
+    asked = submitted(gate, act("ask"), key="1")
+    assert TEAM.vote(store, asked.request, "approve", ANN, scope="action").outcome == "recorded"
+    assert used(gate, gate.submit(act("ask"), key="1")) == ""
+    assert why(gate.submit(act("ask"), key="1")) == "the approval was already used"
+
+
+def test_a_check_and_a_submission_are_two(durable: Make, act: Act, store: SQLiteStore) -> None:
+    """Nobody waits for a submission, and somebody for a check: neither takes over the other's."""
+    first = durable()
+    asked = submitted(first, act("ask"))
+    first.close()
+    script = [lambda request: None if request.id == asked.id else answer(request, "approve", approver=BOB)]
+    gate = durable(asker=ScriptedAsker(script, approver=BOB))
+    assert isinstance(gate.check(act("ask")), Permit)
+    assert gate.collect(asked.id) == asked
+
+
+def test_what_is_durable_needs_an_instance(durable: Make) -> None:
+    with pytest.raises(ConfigError, match="name the instance"):
+        durable(instance="")
 
 
 # Histories
