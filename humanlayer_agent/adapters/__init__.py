@@ -13,7 +13,7 @@ class AppUser:
 
     Args:
         by: the identity, as the people of the channels file have it.
-        assurance: how the app has made sure of that, in the words of `approvals.authority.ASSURANCES`.
+        assurance: how the app has made sure of that: "login", "chat", or "os" where it has only been told.
 
     Example:
         >>> AppUser("app:alice", "login").by

@@ -13,10 +13,11 @@ import json
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, cast
 
+from humanlayer_agent.adapters import AppUser
 from humanlayer_agent.adapters.tool_calls import ToolCalls, farewell, told
 from humanlayer_agent.agents.async_gate import AsyncGate
 from humanlayer_agent.agents.python_gate import Gate
-from humanlayer_agent.approvals.model import Denial, Permit, Waiting
+from humanlayer_agent.approvals.model import AnswerKind, Denial, Permit, Waiting
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.extras import lacks
 
@@ -92,7 +93,7 @@ class ToolApprovals:
 
         Returns:
             What to write down, as JSON: the "state" of the run, and the "requests" by the ids of calls. Each is
-            answered by our channels, or by `gate.answer` with an identity that the app vouches for.
+            answered by our channels, or by `answer` with an identity that the app vouches for.
         """
         requests: dict[str, str] = {}
         for item in result.interruptions:
@@ -102,6 +103,17 @@ class ToolApprovals:
             if isinstance(found, str):
                 requests[item.call_id] = found
         return {"state": result.to_state().to_json(), "requests": requests}
+
+    async def answer(self, request: str, kind: AnswerKind, answered_by: AppUser, words: str = "") -> None:
+        """Record what a user of the app has said. Whether it counts, the Gate says when the call is about to run.
+
+        Args:
+            request: the id of one of the requests that `pause` has returned.
+            kind: approve, reject, or respond.
+            answered_by: the user, as the app knows them.
+            words: theirs, for the model.
+        """
+        await asyncio.to_thread(self._calls.answer, request, kind, answered_by, words)
 
     async def resume(self, agent: Any, saved: dict[str, Any]) -> Any:
         """Return the state with which `Runner.run` goes on, also in another process.

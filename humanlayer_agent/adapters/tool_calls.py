@@ -109,6 +109,8 @@ class ToolCalls:
 
     def answer(self, request: str, kind: AnswerKind, user: AppUser, words: str = "") -> None:
         """Record an answer that came by the framework's own way of asking. Whether it counts, the Gate says."""
+        if self.is_waiting(request):
+            self.gate.collect(request)  # by this run from here on: else this process could not vouch for who answers
         self.gate.answer(request, kind, by=user.by, assurance=user.assurance, words=words)
 
 

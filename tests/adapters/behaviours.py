@@ -97,7 +97,7 @@ def test_reject(scene: Scene, play: Callable[..., Run]) -> None:
 
 @applies("edit", each_way=True)
 def test_edit(scene: Scene, play: Callable[..., Run]) -> None:
-    gate = scene.gate(("edit", 'act({"what": "good"})'), "approve")
+    gate = scene.gate(("edit", 'act({"what": "good"})'), timeout_ms=300)
     ((text, wrong),) = play(gate, "ask me").results
     assert text.startswith("Not executed")
     assert wrong

@@ -21,7 +21,7 @@ AUTHORITY = Authority(
         Person("alice", ("app:alice",)),
         Person("tester", (TEST_APPROVER.principal,)),
     ),
-    {"default": ApprovalRule("default", ("alice", "tester"), timeout_ms=600_000)},
+    {"default": ApprovalRule("default", ("alice", "tester"), timeout_ms=60_000)},
 )
 DIRECTOR = ScriptedDirector({"ask": Verdict.ASK, "deny": Verdict.DENY})
 TOOL = "act"

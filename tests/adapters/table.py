@@ -72,6 +72,7 @@ ADAPTERS = (
             "retried": ONCE,
             "edited": "It has no edits.",
             "commands": NO_SHELL,
+            "code": NO_CODE,
         },
     ),
     Adapter(

@@ -10,6 +10,7 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 from mcp import types
 
 from humanlayer_agent import Gate
+from humanlayer_agent.adapters import AppUser
 from humanlayer_agent.adapters.openai_agents import ToolApprovals
 from tests.adapters.scenes import TOOL, Run, Scene
 
@@ -120,7 +121,7 @@ class Driver:
             for call, request in saved["requests"].items():
                 if waits[call] in answers:
                     kind, words = answers[waits[call]]
-                    gate.answer(request, kind, by=by, assurance="login", words=words)
+                    await approvals.answer(request, kind, AppUser(by, "login"), words)
             return _told(await Runner.run(agent, await approvals.resume(agent, saved)), model)
 
         return asyncio.run(resumed())
