@@ -576,13 +576,13 @@ def _unseen_contact(command: SimpleCommand, effect: Effect | None, situation: Si
 
 def _files(command: SimpleCommand, effect: Effect | None) -> list[Effect]:
     if effect is not None:
-        return [effect] if effect.kind in FILE_KINDS and _is_path(effect) else []
-    return [e for e in command.effects if e.kind in FILE_KINDS and _is_path(e)]
+        return [effect] if is_about_file(effect) else []
+    return [e for e in command.effects if is_about_file(e)]
 
 
-def _is_path(effect: Effect) -> bool:
-    """An execute effect is about a file only where its operand is one."""
-    return effect.kind != "execute" or (effect.operand or "").startswith("/")
+def is_about_file(effect: Effect) -> bool:
+    """Tell whether conditions about paths can hold of an effect; of what is executed only where it is a file."""
+    return effect.kind in FILE_KINDS and (effect.kind != "execute" or (effect.operand or "").startswith("/"))
 
 
 def _contacts(command: SimpleCommand, effect: Effect | None) -> list[Effect]:

@@ -23,6 +23,7 @@ __all__ = ["MAX_PATTERN", "Links", "PathSet", "Pattern", "fill"]
 
 MAX_PATTERN = 1_000
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+_WILDCARD = re.compile(r"[*?]")
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 
 
@@ -73,7 +74,8 @@ class PathSet:
         self._trees, self._endings = tuple(trees), tuple(endings)
         self._folders = tuple(folder for folder in folders if folder.count("/") > 2)
         self._names = frozenset(folder[1:-1] for folder in folders if folder.count("/") == 2)
-        self._exact, self._others = frozenset(exact), tuple(others)
+        self._exact = frozenset(exact)
+        self._others = tuple((_fixed(pattern.components), pattern) for pattern in others)
         anchors = [p.anchor for p in self.patterns if p.anchor != "/"]
         self._ways = frozenset([way for anchor in anchors for way in _ways_to(anchor)])
         self._anywhere = len(anchors) < len(self.patterns)
@@ -91,8 +93,8 @@ class PathSet:
         for folder in self._folders:
             if folder in f"{plain}/":
                 return True
-        for pattern in self._others:
-            if path.startswith(pattern.anchor) and components_match(pattern.components, components):
+        for fixed, pattern in self._others:
+            if fixed in plain and path.startswith(pattern.anchor) and components_match(pattern.components, components):
                 return True
         return False
 
@@ -233,6 +235,11 @@ def _folded(effect: Effect, links: Links) -> Iterator[Effect]:
 def _certain(effect: Effect) -> bool:
     """Tell whether it is certain which path the operand of `effect` is."""
     return effect.resolved or effect.unread
+
+
+def _fixed(pattern: Sequence[str]) -> str:
+    """The longest text without wildcards that is in each path which matches the components `pattern`."""
+    return max((part.strip("/") for part in _WILDCARD.split("/".join(pattern))), key=len)
 
 
 def _ways_to(anchor: str) -> Iterator[str]:
