@@ -1,11 +1,14 @@
 """The reader of Python code: what hides is seen, what is harmless is known, and how names, values and calls are followed."""
 
+import ast
+import gc
 from pathlib import Path
 
 import pytest
 
 from humanlayer_agent.shell.languages import python
 from humanlayer_agent.shell.languages.behaviour import UNKNOWN, Act, Behaviour, Text
+from humanlayer_agent.shell.languages.python.objects import Unit
 from tests.support.rows import for_each
 from tests.support.tables import table
 
@@ -41,6 +44,20 @@ def test_harmless_code_is_known(source: str) -> None:
     assert behaviour.doubts == []
     assert [a for a in behaviour.acts if open_ended(a)] == []
     assert [a for a in behaviour.acts if a.role == "argument"] == []
+
+
+def test_nothing_is_left_for_the_garbage_collector() -> None:
+    """Trees are many objects, which were looked through again and again until they were found to be garbage."""
+    python.read("import os")
+    gc.collect()
+    gc.disable()
+    try:
+        for source in (*HARMFUL[::10], *HARMLESS[::5]):
+            python.read(source)
+        left = [o for o in gc.get_objects() if isinstance(o, Unit | ast.Module)]
+    finally:
+        gc.enable()
+    assert left == []
 
 
 def open_ended(act: Act) -> bool:
