@@ -8,7 +8,9 @@ import pytest
 
 from humanlayer_agent.shell.languages import python
 from humanlayer_agent.shell.languages.behaviour import UNKNOWN, Act, Behaviour, Text
-from humanlayer_agent.shell.languages.python.objects import Unit
+from humanlayer_agent.shell.languages.python.engine import Engine
+from humanlayer_agent.shell.languages.python.objects import Outside, Unit
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 from tests.support.rows import for_each
 from tests.support.tables import table
 
@@ -58,6 +60,17 @@ def test_nothing_is_left_for_the_garbage_collector() -> None:
     finally:
         gc.enable()
     assert left == []
+
+
+@pytest.mark.parametrize("handed", ["[a, 'b']", "{'a': [1]}", "[[['a']]]", "{a}", "[f, [g]]"])
+def test_what_is_handed_over_is_not_read_twice_for_it(handed: str) -> None:
+    source = (
+        f"import lib\nimport lib.a as a\ndef f(): return [1]\ndef g(): return lib.x({handed})\nlib.y({handed})\ng()\n"
+    )
+    tree = ast.parse(source)
+    engine = Engine(source, tree, None, None, capability_leaks.give_up)
+    python.follow(engine, tree)
+    assert [unit.runs for unit in engine.units if not isinstance(unit.body, Outside)] == [1, 1, 1]
 
 
 def open_ended(act: Act) -> bool:

@@ -8,9 +8,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.languages.python import names
+from humanlayer_agent.shell.languages.python.engine import MAX_NESTED
 from humanlayer_agent.shell.languages.python.library import effects, tables
 from humanlayer_agent.shell.languages.python.objects import Class, Closure, Container, File, Outside, Partial, Unit
-from humanlayer_agent.shell.languages.python.syntax import calls, methods
+from humanlayer_agent.shell.languages.python.syntax import calls, methods, statements
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
 from humanlayer_agent.shell.languages.python.unknown_code import argument_doubts
 from humanlayer_agent.shell.languages.python.values import (
@@ -125,7 +126,12 @@ def _leaves(engine: "Engine", atom: Object, whither: str, changes: bool) -> None
     if isinstance(atom, Closure):
         atom.escaped = True
     unit = engine.outside[atom, changes] = Unit(Outside(atom, whither, changes, engine.line), engine.module)
-    engine.wait(unit)
+    if isinstance(atom, Container) and engine.depth < MAX_NESTED:
+        engine.enter(
+            unit, statements.read
+        )  # what it may hold then is known before anybody looks: nothing is read twice
+    else:
+        engine.wait(unit)
 
 
 def follow(engine: "Engine", outside: Outside) -> None:
@@ -186,19 +192,19 @@ def _handed(engine: "Engine", atom: Function | Type | Module, whither: str) -> N
 
 
 def _contents(engine: "Engine", container: Container, whither: str, changes: bool) -> None:
-    engine.look(container)
-    for value in attributes_of(container):
-        escape(engine, value, whither, changes=changes)
     if changes and container.kind in ("list", "dict", "set") and not container.shared:
-        container.shared = True
+        container.shared, container.handed = True, [*(container.items or ())]
         engine.shuffle(container)
         engine.element(container, ANYTHING)
         engine.key(container, ANYTHING)
+    engine.look(container)
+    for value in attributes_of(container):
+        escape(engine, value, whither, changes=changes)
 
 
 def attributes_of(container: Container) -> list[Value]:
     """All elements of `container`."""
-    return [*(container.items or ()), *container.named.values(), container.rest, container.keys]
+    return [*(container.items or container.handed), *container.named.values(), container.rest, container.keys]
 
 
 def reachable(engine: "Engine", value: Value, depth: int = 3) -> set[Atom]:
