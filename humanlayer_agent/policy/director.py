@@ -250,13 +250,12 @@ class Director:
         links = Links(self.in_force().view if view is None else view, folds=self.folds)
         confinable = self.container is not None or (self.confined and links.view != HOST)
         placed = replace(action, cwd=action.cwd or self.project, project=self.project)
-        return replace(
-            Situation.of(placed, confinable=confinable),
-            links=links,
-            container=self.container,
-            catalog=self.catalogs.catalog,
-            search_path=dict(action.env).get("PATH", "") if action.env else self._search_path,
-        )
+        situation = Situation.of(placed, confinable=confinable)
+        situation.links = links
+        situation.container = self.container
+        situation.catalog = self.catalogs.catalog
+        situation.search_path = dict(action.env).get("PATH", "") if action.env else self._search_path
+        return situation
 
     def program(self, action: Action, reader: Reader | None = None, view: View | None = None) -> Program:
         """Return what `action` would run, as far as it can be seen.

@@ -161,14 +161,16 @@ class Compiler:
         clauses: list[Clause] = []
         roles = frozenset(paths.role) if paths.role is not None else None
 
+        def is_touched(effect: Effect) -> bool:
+            return is_about_file(effect) and (roles is None or effect.role in roles)
+
         def touched(command: SimpleCommand, effect: Effect | None) -> list[Effect]:
-            found = _files(command, effect)
-            return found if roles is None else [e for e in found if e.role in roles]
+            return [e for e in ([effect] if effect is not None else command.effects) if is_touched(e)]
 
         def any_touched(among: PathSet, holds: Holds) -> Clause:
             def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
                 if effect is not None:
-                    return holds(among, effect, situation) if touched(command, effect) else NO
+                    return holds(among, effect, situation) if is_touched(effect) else NO
                 unseen = _unseen_in(among, command, effect, situation)
                 return max([unseen, *(holds(among, each, situation) for each in touched(command, effect))])
 
@@ -177,7 +179,7 @@ class Compiler:
         def all_touched(among: PathSet, holds: Holds) -> Clause:
             def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
                 if effect is not None:
-                    return holds(among, effect, situation) if touched(command, effect) else NO
+                    return holds(among, effect, situation) if is_touched(effect) else NO
                 return _all_of(
                     (holds(among, each, situation) for each in touched(command, effect)), _unseen(command, effect)
                 )
@@ -572,12 +574,6 @@ def _unseen_in(paths: PathSet, command: SimpleCommand, effect: Effect | None, si
 
 def _unseen_contact(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
     return _unseen(command, effect) if containment.unseen(CONTACTS, situation.confinement) else NO
-
-
-def _files(command: SimpleCommand, effect: Effect | None) -> list[Effect]:
-    if effect is not None:
-        return [effect] if is_about_file(effect) else []
-    return [e for e in command.effects if is_about_file(e)]
 
 
 def is_about_file(effect: Effect) -> bool:

@@ -86,15 +86,19 @@ class PathSet:
         """Return True where `path` (absolute, normalised) matches."""
         if path in self._exact or self.has_all(path):
             return True
-        components = [part for part in path.split("/") if part]
-        plain = f"/{'/'.join(components)}"
-        if plain.endswith(self._endings) or not self._names.isdisjoint(components):
+        plain = path.rstrip("/") if path[:1] == "/" and "//" not in path else f"/{'/'.join(_parts(path))}"
+        if plain.endswith(self._endings) or not self._names.isdisjoint(plain.split("/")):
             return True
+        slashed = f"{plain}/"
         for folder in self._folders:
-            if folder in f"{plain}/":
+            if folder in slashed:
                 return True
         for fixed, pattern in self._others:
-            if fixed in plain and path.startswith(pattern.anchor) and components_match(pattern.components, components):
+            if (
+                fixed in plain
+                and path.startswith(pattern.anchor)
+                and components_match(pattern.components, _parts(plain))
+            ):
                 return True
         return False
 
@@ -235,6 +239,10 @@ def _folded(effect: Effect, links: Links) -> Iterator[Effect]:
 def _certain(effect: Effect) -> bool:
     """Tell whether it is certain which path the operand of `effect` is."""
     return effect.resolved or effect.unread
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]
 
 
 def _fixed(pattern: Sequence[str]) -> str:

@@ -185,13 +185,15 @@ class Engine:
 
     def add(self, cell: Cell, value: Value) -> None:
         """Put `value` into `cell` as well."""
-        if value <= cell.value:
+        old = cell.value
+        if value <= old:
             return
         self._count(cell)
-        new = self.bounded(cell.value, value, cell.growths)
-        if new != cell.value:
+        new = self.bounded(old, value, cell.growths)
+        if new != old:
             cell.value = new
-            self._grown(cell)
+            if cell.readers:
+                self._grown(cell)
 
     def bounded(self, old: Value, new: Value, growths: int = 0) -> Value:
         """The union of both. Where it is too much, whatever it holds is handed to code that is not read, as it were."""
