@@ -196,9 +196,11 @@ class PathSet:
         A directory name that may turn up anywhere (`**/.git/**`) does not count for what lies below a match, or every
         `rm -rf *` would be doubtful; as for a plain `rm -rf build`.
         """
-        from humanlayer_agent.policy.conditions.pattern_overlap import head, overlap
+        from humanlayer_agent.policy.conditions.pattern_overlap import MAX_STEPS, components, components_overlap, head
 
         deep = "**" in pattern.split("/")
+        itself = components(pattern)
+        below = [*itself, "**"] if recursive else itself
         fixed = "" if "/." in pattern or "//" in pattern else head(pattern)  # ".." could lead anywhere
         for p in self.patterns:
             anywhere = p.anchor == "/"
@@ -206,7 +208,9 @@ class PathSet:
                 continue
             if not (anywhere or fixed.startswith(p.anchor) or p.anchor.startswith(fixed) or "//" in p.anchor):
                 continue
-            if overlap(pattern, p.text, recursive and not anywhere):
+            if len(pattern) * len(p.text) > MAX_STEPS:
+                return True
+            if components_overlap(itself if anywhere else below, p.components):
                 return True
         return False
 
