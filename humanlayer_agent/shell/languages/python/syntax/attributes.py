@@ -348,6 +348,9 @@ def _elsewhere(engine: "Engine", cls: Class, name: str) -> Value:
 
 def foreign_bases(engine: "Engine", cls: Class) -> Value:
     """The ancestors that are no classes of the program."""
+    bases = engine.read(cls.bases)
+    if not any(isinstance(base, Class) for base in bases):
+        return bases
     found = [engine.read(each.bases) for each in family(engine, cls)]
     return frozenset(base for bases in found for base in bases if not isinstance(base, Class))
 

@@ -169,7 +169,9 @@ _FIXTURES = {"tmp_path": path_objects.made(frozenset({path_values.TEMPORARY}))}
 
 def _inherits(engine: "Engine", cls: Class, ancestor: Class) -> bool:
     bases = engine.read(cls.bases)
-    return bool(bases) and (ancestor in bases or ancestor in attributes.family(engine, cls))
+    if not any(isinstance(base, Class) for base in bases):
+        return False
+    return ancestor in bases or ancestor in attributes.family(engine, cls)
 
 
 def construct(engine: "Engine", cls: Class, args: Args) -> Value:

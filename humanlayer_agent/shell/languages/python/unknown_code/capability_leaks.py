@@ -21,13 +21,18 @@ from humanlayer_agent.shell.languages.python.values import (
     SYS_MODULES,
     SYS_PATH,
     Atom,
+    Below,
     Bound,
+    Const,
     Function,
     Instance,
     Lib,
     Method,
     Module,
     Namespace,
+    Place,
+    Prefix,
+    Thing,
     Type,
     Value,
 )
@@ -37,6 +42,8 @@ if TYPE_CHECKING:
 
 Object = Closure | Method | Partial | Bound | Container | Class | Instance | File | Namespace
 _OBJECTS = (Container, Closure, Class, Method, Partial, Bound, Instance, File, Namespace)
+_PLAIN = frozenset({str, Const, Lib, Place, Below, Prefix, Thing})
+"""What does nothing in the hands of others."""
 _CALLABLE = (Function, Module, Type, Closure, Method, Partial, Bound, Container, Namespace, Instance, Class)
 _SYSTEM = frozenset({Module("os"), Module("posix"), Module("nt")})
 _NOBODY = "other code"
@@ -100,8 +107,7 @@ def release(engine: "Engine", closure: Closure) -> None:
 def escape(engine: "Engine", value: Value, whither: str, *, changes: bool = False) -> None:
     """`value` goes where nobody can follow; `changes`: to code that may put something into lists and objects."""
     for atom in value:
-        kind = type(atom)
-        if kind is str or kind is Lib:
+        if type(atom) in _PLAIN:
             continue
         if isinstance(atom, _OBJECTS):
             _leaves(engine, atom, whither, changes)
