@@ -249,8 +249,7 @@ class Director:
         """
         links = Links(self.in_force().view if view is None else view, folds=self.folds)
         confinable = self.container is not None or (self.confined and links.view != HOST)
-        placed = replace(action, cwd=action.cwd or self.project, project=self.project)
-        situation = Situation.of(placed, confinable=confinable)
+        situation = Situation.of(action, project=self.project, confinable=confinable)
         situation.links = links
         situation.container = self.container
         situation.catalog = self.catalogs.catalog
@@ -277,15 +276,14 @@ class Director:
             catalog=self.catalogs.catalog,
         )
         if action.type == "bash" and action.interpreter == BASH:
-            in_force = self.in_force()
-            seen = in_force.view if view is None else view
+            seen = self.in_force().view if view is None else view
             on_disk = isinstance(reader or self.reader, DiskReader) and self.container is None
             if on_disk:
                 note_losses(program, action.cwd or self.project, seen, self._beginning, environ)
             if self.confined:
                 add_needs(program, action.content, action.cwd or self.project)
-                if on_disk and in_force.rules.protection:
-                    note_versions(program, action.cwd or self.project, seen, in_force.rules.protection.has, environ)
+                if on_disk and (protection := self.in_force().rules.protection):
+                    note_versions(program, action.cwd or self.project, seen, protection.has, environ)
             return program
         if action.type != "bash":
             program.doubt(f"actions of type {action.type!r} are not understood")

@@ -74,11 +74,15 @@ class Situation:
     """From where its paths may go."""
 
     @classmethod
-    def of(cls, action: Action, *, confinable: bool = False) -> "Situation":
+    def of(cls, action: Action, *, project: str = "", confinable: bool = False) -> "Situation":
         """Return the circumstances that an action brings itself. Where a tool runs only the tool knows, so that paths
         may go from the project as well.
+
+        Args:
+            project: where it starts if it does not say so, in the place of the project that it names.
         """
-        places = (action.cwd, action.project) if action.type == FUNCTION else (action.cwd,)
+        cwd = action.cwd or project
+        places = (cwd, project or action.project) if action.type == FUNCTION else (cwd,)
         return cls(
             agent=action.agent,
             tool=action.tool,
