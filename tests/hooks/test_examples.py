@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from humanlayer_agent.cli.app import command_tree
 from humanlayer_agent.hooks.coding_agents import TOOLS, with_hook
 from tests.hooks.conftest import CLAUDE, GEMINI, Machine
 
@@ -36,6 +37,22 @@ def test_settings(machine: Machine, name: str, tool: str, call: str, common: dic
         )
         assert done.returncode == 0, done.stderr
         assert b'"' + verdict + b'"' in done.stdout
+
+
+def test_mcp_servers() -> None:
+    """Every entry is a call of `hla` that can be made, and names a server as rules do."""
+    servers = json.loads((EXAMPLES / "mcp-servers.json").read_text())["mcpServers"]
+    group = command_tree().commands["mcp"]
+    for name, entry in servers.items():
+        assert (entry["command"], entry["args"][0]) == ("hla", "mcp")
+        if entry["args"][1] == "ask":
+            assert group.commands["ask"].make_context("ask", entry["args"][2:]).params["deadline"] == 50
+            continue
+        context = group.make_context("mcp", entry["args"][1:])
+        given, (server,) = context.params, context.meta.values()
+        assert given["name"] == name
+        assert bool(server) is not bool(given["http"])
+        assert set(given["pass_env"] or ()) == set(entry.get("env", ()))
 
 
 def test_what_init_writes_is_the_example() -> None:

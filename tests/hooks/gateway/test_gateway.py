@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from humanlayer_agent.hooks.gateway import MAX_OPEN
 from humanlayer_agent.hooks.gateway.messages import LONGEST
 from tests.hooks.gateway.conftest import Rig, tool, until
+from tests.support.remote_human import RemoteHuman
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -408,6 +409,53 @@ def test_a_tool_that_says_something_else_is_asked_about(rig: Rig, make_rig: Call
     later.calls("asked", {}, id=2)  # is what it was
     text(later.hears())
     assert len(list(later.gate.store.requests())) == 2
+
+
+def test_once_a_call_was_approved_what_the_tool_says_now_is_kept(make_rig: Callable[..., Rig]) -> None:
+    human = RemoteHuman()
+    make_rig().lists_tools(tool("echo"), tool("asked"))
+    for session in range(2):
+        rig = make_rig(answerable=True)
+        rig.lists_tools(tool("echo", "Say it twice."), tool("asked"))
+        rig.calls("echo", {})
+        if session == 0:
+            request = human.answers("approve")
+            assert 'says "Say it twice."' in request.decision.reason
+        assert rig.server.next()["params"]["name"] == "echo"
+        until(lambda: len(human.asked()) == 1, "no further question")
+        rig.calls("echo", {"text": "and again"}, id=2)
+        assert rig.server.next()["id"] == 2
+    human.store.close()
+
+
+def test_a_tool_that_changes_while_a_human_is_asked(make_rig: Callable[..., Rig]) -> None:
+    """What was approved is not what the human was told of."""
+    human = RemoteHuman()
+    rig = make_rig(answerable=True)
+    rig.lists_tools(tool("asked"))
+    rig.calls("asked", {})
+    request = human.next()
+    rig.lists_tools(tool("asked", "Do something else."))
+    human.answers("approve", request=request)
+    assert "what the server says of this tool changed while a human was asked" in text(rig.hears())
+    rig.settled()
+    assert not rig.events("exec.started")
+    human.store.close()
+
+
+def test_an_approval_is_used_once_and_the_server_is_asked_once(make_rig: Callable[..., Rig]) -> None:
+    human = RemoteHuman()
+    rig = make_rig(answerable=True)
+    rig.lists_tools(tool("asked"))
+    rig.calls("asked", {"text": "x"})
+    human.answers("approve")
+    assert rig.server.next()["params"]["arguments"] == {"text": "x"}
+    rig.calls("asked", {"text": "x"}, id=2)
+    second = human.next()  # the same again is another question
+    rig.settled()
+    assert len(rig.events("exec.started")) == 1
+    assert second.state == "pending"
+    human.store.close()
 
 
 def test_a_new_tool_and_one_that_is_gone(rig: Rig, make_rig: Callable[..., Rig]) -> None:
