@@ -8,7 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from humanlayer_agent.action import Action
 from humanlayer_agent.hooks.gateway import MAX_OPEN
+from humanlayer_agent.hooks.gateway.calls import action_of
 from humanlayer_agent.hooks.gateway.messages import LONGEST
 from tests.hooks.gateway.conftest import Rig, tool, until
 from tests.support.remote_human import RemoteHuman
@@ -374,6 +376,22 @@ def test_a_server_that_reads_no_more(rig: Rig) -> None:
     assert "not sent" in finished["detail"]
 
 
+def test_a_doubt_asks_where_the_policy_allows_and_nothing_is_remembered_of_it(rig: Rig, project: Any) -> None:
+    def action(name: str) -> Action:
+        return action_of({"method": "tools/call", "params": {"name": name}}, rig.gateway._place, "mcp-x")
+
+    plain = {name: rig.director.evaluate(action(name)) for name in ("echo", "asked", "forbidden")}
+    rig.director.doubts["mcp-x"] = "It is odd."
+    found = {name: rig.director.evaluate(action(name)) for name in plain}
+    assert [str(each.verdict) for each in plain.values()] == ["allow", "ask", "deny"]
+    assert [str(each.verdict) for each in found.values()] == ["ask", "ask", "deny"]
+    assert found["echo"].reason == "It is odd."
+    assert found["asked"].reason == "It is odd. This tool is asked about."
+    assert found["echo"].limits.scopes == found["asked"].limits.scopes == ()
+    assert plain["asked"].limits.scopes != ()
+    assert found["echo"].findings[0].text == "It is odd."
+
+
 # ---- lists of tools ----------------------------------------------------------------------------------------------
 
 
@@ -539,6 +557,31 @@ def test_what_the_server_has_is_for_it_to_end(rig: Rig) -> None:
     rig.settled()
     (finished,) = rig.events("exec.finished")
     assert "the client cancelled it" in finished["detail"]
+
+
+def test_what_is_cancelled_between_approval_and_sending_is_not_sent(
+    make_rig: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    human = RemoteHuman()
+    rig = make_rig(answerable=True)
+    rig.lists_tools(tool("asked"))
+    start = rig.gate.start
+
+    def cancelled_first(*given: Any) -> Any:
+        rig.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 4}})
+        rig.asks("ping", id="p")
+        assert rig.server.next()["method"] == "ping"  # what was said before is done
+        return start(*given)
+
+    monkeypatch.setattr(rig.gate, "start", cancelled_first)
+    rig.calls("asked", {}, id=4)
+    human.answers("approve")
+    until(lambda: bool(rig.events("exec.finished")), "its end")
+    assert rig.events("exec.finished")[0]["detail"] == "the client cancelled it before it was sent"
+    rig.answers({}, id="p")
+    assert rig.hears()["id"] == "p"
+    rig.settled()
+    human.store.close()
 
 
 @pytest.mark.parametrize("id", [4, None, [4], {"a": 1}, True, 1.0, "4"])
