@@ -220,6 +220,14 @@ def test_what_could_be_read_in_two_ways_is_refused(rig: Rig, kind: str) -> None:
     rig.settled()
 
 
+def test_a_parameter_in_other_letters_is_refused_and_asked_of_nobody(rig: Rig) -> None:
+    """A server in Go would take it: then rules on arguments would speak of nothing."""
+    rig.asks("tools/call", {"name": "echo", "Arguments": {"path": "/secret/x"}})
+    assert "'Arguments' is no parameter: it is written arguments" in text(rig.hears())
+    rig.settled()
+    assert not list(rig.gate.store.requests())
+
+
 def test_bytes_that_are_no_text(rig: Rig) -> None:
     rig.say(LINE.replace("hi", "\x80").encode("latin-1"))
     assert rig.hears()["error"]["message"] == "it is not valid Unicode"
