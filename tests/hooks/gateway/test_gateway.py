@@ -1,5 +1,6 @@
 """The gateway: what each side can send that it should not, and what then goes on. Nothing here is asked of a human."""
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -10,15 +11,23 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.hooks.gateway import MAX_OPEN
-from humanlayer_agent.hooks.gateway.calls import action_of
-from humanlayer_agent.hooks.gateway.messages import LONGEST
+from humanlayer_agent.hooks.gateway.calls import LISTEN, NOTICES, PASSED, action_of
+from humanlayer_agent.hooks.gateway.messages import LONGEST, Unfit
 from tests.hooks.gateway.conftest import Rig, tool, until
+from tests.hooks.gateway.test_messages import MESSAGES
 from tests.support.remote_human import RemoteHuman
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo", "arguments": {"text": "hi"}}}
 LINE = json.dumps(CALL)
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def shipped(make_rig: Callable[..., Rig]) -> Rig:
+    """A gateway by whose policy no tool is allowed."""
+    return make_rig("default")
 
 
 def text(message: dict[str, Any]) -> str:
@@ -334,6 +343,36 @@ def test_to_be_told_of_changes_is_asked_of_nobody(make_rig: Callable[..., Rig]) 
     assert rig.server.next()["method"] == "subscriptions/listen"
     rig.asks("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["file:///etc"]}}, 2)
     assert "needs a human's approval" in rig.hears()["error"]["message"]
+
+
+@settings(
+    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(MESSAGES, st.booleans())
+def test_nothing_goes_on_that_was_not_judged(shipped: Rig, message: Any, proper: bool) -> None:
+    """By a policy that allows no tool, whatever a client sends."""
+    end = f"end {next(NUMBERS)}"
+    shipped.say({**message, **({"jsonrpc": "2.0", "id": f"before the {end}"} if proper else {})})
+    shipped.asks("ping", id=end)
+    while (got := shipped.server.next()).get("id") != end:
+        assert got.get("method") in PASSED | NOTICES | {LISTEN}, got
+    shipped.answers({}, id=end)
+    while shipped.hears().get("id") != end:
+        pass
+    assert not shipped.events("exec.started")
+
+
+def test_names_that_act_on_a_screen_do_not(make_rig: Callable[..., Rig]) -> None:
+    rig = make_rig()
+    rig.lists_tools(tool("a\x1b[2J\u202eb"))
+    rig.lists_tools(tool("c\x07\r\n"))
+    rig.server.sent.put(Unfit("x\x1b[2J"))
+    rig.say({"jsonrpc": "2.0", "method": "m\x1b[2J"})
+    rig.settled()
+    assert len(rig.said) == 4
+    assert all(each.isprintable() for each in rig.said)
+    (changed,) = rig.events("tools.changed")
+    assert all(name.isprintable() for how in ("added", "removed") for name in changed[how])
 
 
 # ---- what the server may not do --------------------------------------------------------------------------------
