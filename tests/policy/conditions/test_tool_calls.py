@@ -144,15 +144,30 @@ def test_rules_on_tools_are_tested_by_calls_as_they_are_written(tmp_path: Path) 
         Director.load(str(file), project=PROJECT)
 
 
-@pytest.mark.parametrize("text", ["ls", "f() { rm x; }", "close()", "close({)", "close([1])", "close({}) ; ls", "x({}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ls",
+        "f() { rm x; }",
+        "close()",
+        "close({)",
+        "close([1])",
+        "close({}) ; ls",
+        "x({}",
+        "/x({})",
+        "a/({})",
+        "a//b({})",
+    ],
+)
 def test_what_is_no_call_is_a_command(text: str) -> None:
     assert written(text) == Action(text)
 
 
 @given(st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers() | st.text(max_size=20)))
 def test_a_call_is_read_as_it_was_written(arguments: dict[str, Any]) -> None:
-    action = written(f"mcp__a__b({json.dumps(arguments)})")
-    assert (action.tool, action.arguments, action.type) == ("mcp__a__b", tool_arguments(arguments), FUNCTION)
+    for name in ("mcp__a__b", "mcp__a__resources/read"):
+        action = written(f"{name}({json.dumps(arguments)})")
+        assert (action.tool, action.arguments, action.type) == (name, tool_arguments(arguments), FUNCTION)
 
 
 def test_the_digest_is_that_of_the_tool_and_of_all_that_it_is_given() -> None:
