@@ -20,7 +20,21 @@ channels:
 """
 
 
-@pytest.mark.parametrize("extra", ["mini", "slack", "mail", "web", "confine", "langchain", "openai-agents"])
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "mini",
+        "slack",
+        "mail",
+        "web",
+        "confine",
+        "langchain",
+        "openai-agents",
+        "pydantic-ai",
+        "inspect-ai",
+        "claude-agent-sdk",
+    ],
+)
 def test_the_command_installs_what_pyproject_names(extra: str) -> None:
     words = shlex.split(install_command(extra))
     assert words[:4] == [sys.executable, "-m", "pip", "install"]

@@ -8,12 +8,12 @@ It stands last, so that it sees a call as it will run. Where a human is asked, t
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from humanlayer_agent.adapters import AppUser
-from humanlayer_agent.adapters.tool_calls import EDITED, UNKNOWN, ToolCalls, farewell, told
+from humanlayer_agent.adapters.tool_calls import AT_PROVIDER, EDITED, UNKNOWN, ToolCalls, farewell, told
 from humanlayer_agent.agents.async_gate import AsyncGate
 from humanlayer_agent.agents.python_gate import Gate
 from humanlayer_agent.approvals.model import AnswerKind, Denial, Permit, Waiting
@@ -57,6 +57,8 @@ class ApprovalMiddleware(AgentMiddleware):
             is resumed with, an answer by one of our channels counts.
         answered_by: the user who resumes the graph, as the app knows them, or a function that says it of a call. What
             the graph is resumed with counts as this user's answer; where it is None, it decides nothing.
+        at_provider: the types of tools that run at the model's provider and may be there, although nobody judges their
+            calls ("web_search_20250305").
 
     Example::
 
@@ -70,6 +72,7 @@ class ApprovalMiddleware(AgentMiddleware):
         *,
         interrupt: bool = False,
         answered_by: AppUser | Callable[[ToolCallRequest], AppUser | None] | None = None,
+        at_provider: Collection[str] = (),
     ) -> None:
         super().__init__()
         if answered_by is not None and not interrupt:
@@ -77,6 +80,7 @@ class ApprovalMiddleware(AgentMiddleware):
         self._calls = ToolCalls(gate)
         self._interrupts = interrupt
         self._answered_by = answered_by
+        self._at_provider = frozenset(at_provider)
 
     # LangChain calls these
 
@@ -118,14 +122,30 @@ class ApprovalMiddleware(AgentMiddleware):
         return guarded.passed(await handler(request.override(tool=guarded)))
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Ask the model, unless the run was stopped."""
+        """Ask the model, unless the run was stopped.
+
+        Raises:
+            ConfigError: there is a tool whose calls can't be judged.
+        """
+        self._refuse_at_provider(request.tools)
         return _stopped(request.messages) or handler(request)
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Ask the model, unless the run was stopped."""
+        """Ask the model, unless the run was stopped.
+
+        Raises:
+            ConfigError: there is a tool whose calls can't be judged.
+        """
+        self._refuse_at_provider(request.tools)
         return _stopped(request.messages) or await handler(request)
 
     # Ours
+
+    def _refuse_at_provider(self, tools: list[Any]) -> None:
+        for tool in tools:
+            kind = str(tool.get("type") or next(iter(tool), "")) if isinstance(tool, dict) else "function"
+            if kind != "function" and kind not in self._at_provider:
+                raise ConfigError(AT_PROVIDER.format(kind))
 
     def _resumed(self, call: "_Call", kept: Permit | Denial | str) -> Permit | Denial:
         """What became of a call: where it waits for a human, the graph is interrupted, and does this again later."""

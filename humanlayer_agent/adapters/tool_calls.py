@@ -21,6 +21,10 @@ T = TypeVar("T")
 EDITED = "the call of a tool can't be changed: reject it, and say what you want"
 UNKNOWN = "it was let through before the run was interrupted, and whether it ran is not known: it does not run again"
 
+AT_PROVIDER = (
+    "the calls of {} can't be judged, it runs at the model's provider: leave it out, or name it in at_provider"
+)
+
 
 class ToolCalls:
     """Calls of tools before one Gate. What goes wrong here, or there, denies.
@@ -44,6 +48,13 @@ class ToolCalls:
         except Exception as error:
             return _failed(error)
 
+    async def acheck(self, action: Action) -> Permit | Denial:
+        """Judge an action, and wait for a human without holding up the event loop."""
+        try:
+            return await self._async.check(action)
+        except Exception as error:
+            return _failed(error)
+
     @contextmanager
     def use(self, permit: Permit, tool: str, arguments: Mapping[str, Any]) -> Iterator[Denial | None]:
         """Use the permit of a call for what is about to run, and record how that ends.
@@ -51,17 +62,20 @@ class ToolCalls:
         Yields:
             None where it may run now; a `Denial` where it may not: it is another call than was judged, for example.
         """
-
-        def started() -> Denial | Action:
-            action = self.gate.call(tool, arguments)
-            return self.gate.start(permit, action) or action
-
-        action = _or_denied(started)
-        if isinstance(action, Denial):
-            yield action
+        denial = self.start(permit, tool, arguments)
+        if denial is not None:
+            yield denial
         else:
-            with self.gate.using(replace(permit, started=True), action):
+            with self.gate.using(replace(permit, started=True), permit.action):
                 yield None
+
+    def start(self, permit: Permit, tool: str, arguments: Mapping[str, Any]) -> Denial | None:
+        """Use the permit of a call for what is about to run, where somebody else runs it: `gate.finish` is theirs."""
+        return _or_denied(lambda: self.gate.start(permit, self.gate.call(tool, arguments)))
+
+    def begin(self, permit: Permit, action: Action) -> Denial | None:
+        """Do what `start` does for an action."""
+        return _or_denied(lambda: self.gate.start(permit, action))
 
     def ause(
         self, permit: Permit, tool: str, arguments: Mapping[str, Any]

@@ -14,8 +14,10 @@ import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.director import Director
 from humanlayer_agent.testing.approvers import ScriptedDirector
 from tests.adapters.scenes import Run, Scene, events
+from tests.adapters.steps import begin, go_on
 from tests.adapters.table import ADAPTERS, cases
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +62,8 @@ def test_allow(scene: Scene, play: Callable[..., Run]) -> None:
     run = play(gate, "good")
     assert (run.results, run.turns, scene.ran) == ([("did good", False)], 2, ["good"])
     assert outcome(gate) == [0]
-    assert [each["command"] for each in events(gate, "decision.evaluated")] == ['act({"what": "good"})']
+    (judged,) = events(gate, "decision.evaluated")
+    assert judged["command"].endswith('act({"what": "good"})')
 
 
 @applies("deny", each_way=True)
@@ -79,7 +82,7 @@ def test_approve(scene: Scene, play: Callable[..., Run]) -> None:
     gate = scene.gate("approve")
     assert play(gate, "ask me").results == [("did ask me", False)]
     assert scene.ran == ["ask me"]
-    assert [each.action.content for each in gate.asker.asked] == ['act({"what": "ask me"})']
+    assert gate.asker.asked[0].action.content.endswith('act({"what": "ask me"})')
     assert len(events(gate, "exec.started")) == 1
 
 
@@ -148,7 +151,7 @@ def test_raises(scene: Scene, play: Callable[..., Run]) -> None:
         assert "it broke" in run.results[0][0] or "error" in run.results[0][0]  # some tell the model no more
     assert scene.ran == ["raise it"]
     (ended,) = events(gate, "exec.finished")
-    assert "it broke" in ended["detail"]
+    assert "it broke" in ended["detail"] or "it raised" in ended["detail"]  # where nothing more is told
     assert ended.get("returncode") is None
 
 
@@ -183,10 +186,30 @@ def test_changed(scene: Scene, driver: Any) -> None:
 def test_bypassed(scene: Scene, driver: Any) -> None:
     gate = scene.gate()
     run = driver.run_bypassed(gate, "good")
-    assert scene.ran == []
-    assert all(text.startswith("Not executed") for text, _ in run.results)
+    assert "good" not in scene.ran
     assert run.turns == 1
     assert events(gate, "run.stopped")
+
+
+@applies("commands")
+def test_commands(scene: Scene, driver: Any) -> None:
+    gate = scene.gate("reject", director=Director.load("default", project=scene.folder))
+    free = {"command": "echo hi > out.txt", "dangerouslyDisableSandbox": True}
+    run = driver.run_commands(gate, {"command": "echo hi", "description": "Say it."}, free)
+    assert [text[:12] for text, _ in run.results] == ["hi", "Not executed"]
+    assert [each["command"][:8] for each in events(gate, "decision.evaluated")] == ["echo hi", 'Bash({"c']
+    assert not (scene.folder / "out.txt").exists()
+
+
+@applies("code")
+def test_code(scene: Scene, driver: Any) -> None:
+    heard = driver.run_code(scene.gate(), "print(act('one')); print(act(what='den' + 'y this'))")
+    assert scene.ran == ["one"]
+    assert "Not executed: the policy forbids this call" in heard
+    gate = scene.gate()
+    assert "Not executed: the policy forbids this call" in driver.run_code(gate, "act('one'); 'deny'")
+    assert scene.ran == ["one"]
+    assert [each["command"] for each in events(gate, "decision.evaluated")][-1].startswith("python_interpreter(")
 
 
 @applies("retried")
@@ -232,26 +255,20 @@ def test_edited(scene: Scene, driver: Any) -> None:
 
 @applies("resumed")
 def test_resumed(scene: Scene, driver: Any) -> None:
-    def begins() -> None:
-        driver.pause(scene.gate(), "one", "ask a", "ask b")
-        os.kill(os.getpid(), 9)
-
-    def goes_on() -> None:
-        run = driver.resume(scene.gate(), {"ask a": ("approve", ""), "ask b": ("reject", "no")})
-        assert [text[:12] for text, _ in run.results] == ["did one", "did ask a", "Not executed"]
-
-    assert scene.in_another_process(begins) == 9
-    assert scene.in_another_process(goes_on) == 0
+    answers = {"ask a": ("approve", ""), "ask b": ("reject", "no")}
+    scene.gate().close()  # the store is there
+    assert scene.in_another_process(begin, driver, "one", "ask a", "ask b") == 9
+    assert scene.in_another_process(go_on, driver, answers, "did one", "did ask a", "Not executed") == 0
     assert sorted(scene.ran) == ["ask a", "one"]
 
 
 @applies("killed")
 def test_killed(scene: Scene, driver: Any) -> None:
-    scene.in_another_process(lambda: driver.pause(scene.gate(), "ask die"))
-    assert scene.in_another_process(lambda: driver.resume(scene.gate(), {"ask die": ("approve", "")})) == 9
+    scene.gate().close()
+    assert scene.in_another_process(begin, driver, "ask die") == 9
+    assert scene.in_another_process(go_on, driver, {"ask die": ("approve", "")}) == 9
     assert scene.ran == ["ask die"]
-    for _ in range(2):
-        scene.in_another_process(lambda: driver.resume(scene.gate(), {}))
+    assert scene.in_another_process(go_on, driver, {}) == 0
     assert scene.ran == ["ask die"]
 
 
@@ -264,4 +281,4 @@ def test_example(scene: Scene, driver: Any) -> None:
     printed = driver.example(gate, {"customer": "ada"})
     assert '"not her"' in printed
     assert "closed" not in printed
-    assert gate.asker.asked[0].action.content == 'close_account({"customer": "ada"})'
+    assert gate.asker.asked[0].action.content.endswith('close_account({"customer": "ada"})')

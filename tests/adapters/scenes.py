@@ -1,5 +1,6 @@
 """What happens around an adapter in its tests: the tool, the gate, the people, and what has run."""
 
+import multiprocessing
 import os
 import signal
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from humanlayer_agent import Gate, Verdict
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import TEST_APPROVER, ScriptedAsker, ScriptedDirector
+from tests.adapters.table import ADAPTERS
 
 AUTHORITY = Authority(
     (
@@ -23,6 +25,7 @@ AUTHORITY = Authority(
 )
 DIRECTOR = ScriptedDirector({"ask": Verdict.ASK, "deny": Verdict.DENY})
 TOOL = "act"
+_SERVER = multiprocessing.get_context("forkserver")
 ROOT = Path(__file__).parents[2]
 
 
@@ -84,23 +87,22 @@ class Scene:
         spec.loader.exec_module(module)
         return module
 
-    def in_another_process(self, happens: Callable[[], object]) -> int:
-        """Let something happen in a process of its own; the number of the signal that ended it, 0 where none did."""
-        child = os.fork()
-        if not child:
-            code = 1
-            try:
-                happens()
-                code = 0
-            except BaseException:
-                import traceback
+    def in_another_process(self, happens: Callable[..., object], driver: Any, *args: Any) -> int:
+        """Let something happen in a process of its own; the number of the signal that ended it, 0 where none did.
 
-                traceback.print_exc()
-            finally:
-                os._exit(code)
-        _, status = os.waitpid(child, 0)
-        assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "it failed"
-        return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        It is forked of a server that has no threads: a fork of this process could wait for one of them for ever.
+        """
+        module = type(driver).__module__.rpartition(".")[2]
+        _SERVER.set_forkserver_preload([f"tests.adapters.drivers.{each.module}" for each in ADAPTERS])
+        process = _SERVER.Process(target=happens, args=(module, self.folder, *args))
+        process.start()
+        process.join(60)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            raise AssertionError("it hangs")
+        assert process.exitcode <= 0, "it failed"
+        return -process.exitcode
 
 
 def events(gate: Gate, *kinds: str) -> list[dict[str, Any]]:

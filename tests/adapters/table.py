@@ -19,6 +19,8 @@ ROWS = {
     "fault": "A mistake in the policy, the store or the adapter denies",
     "changed": "Arguments that something has changed after they were judged are another call, which does not run",
     "bypassed": "Where something else ran than was judged, the run ends",
+    "commands": "Commands of a shell of its own are judged as such; none outside of its own sandbox is allowed by that",
+    "code": "Code that the model writes is judged before it runs, and so is each call in it",
     "retried": "What the framework tries a second time is judged a second time, or does not run",
     "answered": "The framework's own way of asking: the app's user approves or rejects, by the identity the app names",
     "stranger": "There, an answer by somebody who may not answer decides nothing",
@@ -48,17 +50,75 @@ class Adapter:
     without: dict[str, str] = field(default_factory=dict)
 
 
+NO_SHELL = "It has no shell of its own; where it brings one, that is refused, or a tool like any other."
+NO_CODE = "It runs no code that a model writes but by a tool."
 NOTHING_BETWEEN = "There is no place where anything could come between: the call is judged directly before the tool."
+OUR_CHANNELS = "It has no way of asking of its own that would be used here: humans are reached by our channels."
+NO_STATE = "It keeps no state of a call that waits; a killed run begins anew, and is asked about anew."
 ONCE = "It tries no tool a second time by itself."
 
 ADAPTERS = (
-    Adapter("LangChain, LangGraph", "langchain", "langchain", ("run", "run_async")),
+    Adapter(
+        "LangChain, LangGraph", "langchain", "langchain", ("run", "run_async"), {"commands": NO_SHELL, "code": NO_CODE}
+    ),
     Adapter(
         "OpenAI Agents SDK",
         "openai_agents",
         "openai-agents",
         ("run", "run_streamed", "run_handed_over", "run_in_a_tool", "run_mcp", "run_later_tool"),
-        {"changed": NOTHING_BETWEEN, "bypassed": NOTHING_BETWEEN, "retried": ONCE, "edited": "It has no edits."},
+        {
+            "changed": NOTHING_BETWEEN,
+            "bypassed": NOTHING_BETWEEN,
+            "retried": ONCE,
+            "edited": "It has no edits.",
+            "commands": NO_SHELL,
+        },
+    ),
+    Adapter(
+        "PydanticAI",
+        "pydantic_ai",
+        "pydantic-ai",
+        ("run", "run_streamed"),
+        {"bypassed": NOTHING_BETWEEN, "commands": NO_SHELL, "code": NO_CODE},
+    ),
+    Adapter(
+        "Inspect AI",
+        "inspect_ai",
+        "inspect-ai",
+        without={
+            "changed": "Only Inspect's own sentinel could change a call then: the sample is terminated after it.",
+            "bypassed": NOTHING_BETWEEN,
+            "retried": ONCE,
+            "commands": NO_SHELL,
+            "code": NO_CODE,
+            **dict.fromkeys(("answered", "stranger", "edited"), OUR_CHANNELS),
+            **dict.fromkeys(("resumed", "killed"), NO_STATE),
+        },
+    ),
+    Adapter(
+        "Claude Agent SDK",
+        "claude_agent_sdk",
+        "claude-agent-sdk",
+        without={
+            "changed": "Another hook could change a call then; the run ends after it.",
+            "retried": ONCE,
+            "code": NO_CODE,
+            **dict.fromkeys(("answered", "stranger", "edited"), OUR_CHANNELS),
+            **dict.fromkeys(("resumed", "killed"), NO_STATE),
+        },
+    ),
+    Adapter(
+        "smolagents",
+        "smolagents",
+        "smolagents",
+        ("run", "run_later_tool", "run_managed"),
+        {
+            **dict.fromkeys(("changed", "bypassed"), NOTHING_BETWEEN),
+            "retried": ONCE,
+            "commands": NO_SHELL,
+            **dict.fromkeys(("answered", "stranger", "edited"), OUR_CHANNELS),
+            **dict.fromkeys(("resumed", "killed"), NO_STATE),
+        },
     ),
 )
 

@@ -4,14 +4,17 @@ The environment is .venv-adapters, made by `make test`: what the frameworks need
 """
 
 import fcntl
+import importlib
 import os
 import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from tests.adapters.table import ADAPTERS, ROWS, cases
+from humanlayer_agent.errors import ConfigError
+from tests.adapters.table import ADAPTERS, ROWS, Adapter, cases
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-adapters/bin/python"
@@ -57,6 +60,18 @@ def _run(report: Path, folder: Path) -> None:
 def test_behaviour(adapter: str, row: str, results: dict[tuple[str, str], list[str]]) -> None:
     assert results.get((adapter, row)), "it did not run"
     assert not (wrong := [each for each in results[adapter, row] if each]), wrong[0]
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.module)
+def test_where_the_framework_is_missing_it_is_said_what_to_type(
+    adapter: Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for framework in ("langchain", "agents", "pydantic_ai", "inspect_ai", "claude_agent_sdk", "smolagents"):
+        for name in [framework, *(each for each in sys.modules if each.startswith(f"{framework}."))]:
+            monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, f"humanlayer_agent.adapters.{adapter.module}", raising=False)
+    with pytest.raises(ConfigError, match=f"needs the extra {adapter.extra} .*-m pip install "):
+        importlib.import_module(f"humanlayer_agent.adapters.{adapter.module}")
 
 
 def test_what_does_not_apply_is_said_of_rows_that_there_are() -> None:
