@@ -16,7 +16,7 @@ help:
 	@echo "make demo      a supervised agent on a small task (set-up included)"
 	@echo "make test      the tests, in a few minutes"
 	@echo "make test-all  all tests, with as many examples as CI tries"
-	@echo "make test-doors  hooks of Codex, Copilot CLI and OpenCode, with the real programs from npm"
+	@echo "make test-doors  hooks of Codex, Copilot CLI, OpenCode and Cline, with the real programs from npm"
 	@echo "make test-portable  what needs neither Linux nor a server"
 	@echo "make lint      ruff, mypy, which part imports which, names and sizes"
 	@echo "make docs      the pages as a site in build/site; every link must lead somewhere"

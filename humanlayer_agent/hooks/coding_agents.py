@@ -39,6 +39,7 @@ class CodingAgent:
             know the first alone.
         replaceable: the permission modes in which a command may be replaced by one that runs confined; a mode that we
             don't know may mean that nothing is to run, or something else than we think.
+        edits: it takes another command in the place of one that was proposed.
         rewrites: a command that is allowed is given back as one for bash (`bash_command`), since its agent may choose
             the shell of each command.
         folder: of its settings, in the user's home.
@@ -46,7 +47,7 @@ class CodingAgent:
         files: its settings, in that folder; the first is the one that our hook stands in.
         hooks: where else its hooks stand, as a pattern of names in that folder.
         variable: the environment variable that names another folder for the user's settings.
-        entry: how our hook stands there: matcher, command, bash (an entry in a list), or plugin (a file of its own).
+        entry: how our hook stands there: matcher, command, bash (an entry in a list), or as a file of its own (plugin).
         timeout: the name of the time after which it goes on without an answer, and how many of its unit a second has.
         trust: it skips hooks that its user has not looked at, without a word; how they do that.
         rules: the folder of its own rules, which don't see a command that is given back.
@@ -73,6 +74,7 @@ class CodingAgent:
         around: tuple[str, ...] = (),
         after: tuple[str, ...] = (),
         replaceable: frozenset[str] = frozenset(),
+        edits: bool = True,
         rewrites: bool = False,
         variable: str = "",
         in_projects: str = "",
@@ -85,7 +87,7 @@ class CodingAgent:
         self.name, self.title, self.event, self.form, self.fields = name, title, event, form, fields
         self.project, self.sets_project, self.shells, self.around = project, sets_project, shells, around
         self.asks, self.prompts, self.ends, self.after = asks, prompts, ends, after
-        self.replaceable, self.rewrites = replaceable, rewrites
+        self.replaceable, self.edits, self.rewrites = replaceable, edits, rewrites
         self.folder, self.files, self.variable, self.rules = folder, files, variable, rules
         self.in_projects, self.hooks = in_projects, hooks
         self.entry, self.timeout, self.trust, self.lacks = entry, timeout, trust, lacks
@@ -199,6 +201,32 @@ AGENTS = {
             entry="plugin",
             lacks=(_NO_PROMPT, _UNCONFINED, "it goes on asking after hla stop, and is denied each time"),
         ),
+        CodingAgent(
+            # https://docs.cline.bot/features/hooks
+            "cline",
+            "Cline",
+            event="tool_call",
+            form="cancel",
+            fields={
+                "event": "hookName",
+                "name": "tool_call.name",
+                "inputs": "tool_call.input",
+                "session": "sessionContext.rootSessionId",
+                "call": "tool_call.id",
+            },
+            project="CLINE_PROJECT_DIR",
+            sets_project=False,
+            edits=False,
+            folder=".cline",
+            files=("hooks/PreToolUse",),
+            entry="plugin",
+            lacks=(
+                _NO_PROMPT,
+                _UNCONFINED,
+                "a call that is denied ends its task",
+                "a human can't change a command",
+            ),
+        ),
     )
 }
 """Every coding agent that can be answered, by name."""
@@ -212,5 +240,6 @@ REFUSALS = {
     "decision": '{"decision": "deny", "reason": %s',
     "permission-decision": '{"permissionDecision": "deny", "permissionDecisionReason": %s',
     "plugin": '{"decision": "deny", "reason": %s',
+    "cancel": '{"cancel": true, "errorMessage": %s',
 }
 """How no is said in each form, without the brace at its end."""

@@ -26,7 +26,7 @@ _SECONDS = {"wait": (590, 600)}
 _USUAL = (50, 60)
 _SHELL = "CLAUDE_CODE_SHELL"
 _MAX = 8 * 1024 * 1024
-_PLUGIN = Path(__file__).with_name("plugins")
+_PLUGINS = Path(__file__).with_name("plugins")
 _ENDS = "|| exit 2"
 _ENDS_LOUDLY = '|| { echo "hla hook failed" >&2; exit 2; }'
 """Codex goes on where a hook ends with exit code 2 and no word."""
@@ -101,9 +101,11 @@ def hook_entry(agent: CodingAgent, ask: str, python: str = sys.executable, *, co
 
 def plugin_text(agent: CodingAgent, ask: str, python: str = sys.executable) -> str:
     """Return the file that is our hook, where an agent takes one."""
-    text = (_PLUGIN / f"{agent.name}.js").read_text(encoding="utf-8")
+    (path,) = _PLUGINS.glob(f"{agent.name}.*")
+    words = hook_words(agent, ask, python)
     late = str(_SECONDS.get(ask, _USUAL)[1] * 1000)
-    return text.replace("@COMMAND@", json.dumps(hook_words(agent, ask, python))).replace("@LATE@", late)
+    command = json.dumps(words) if path.suffix == ".js" else shlex.join(words)
+    return path.read_text(encoding="utf-8").replace("@COMMAND@", command).replace("@LATE@", late)
 
 
 def with_hook(

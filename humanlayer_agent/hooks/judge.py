@@ -604,9 +604,10 @@ class _Session:
 
     def _permitted(self, action: Action, question: Question, permit: Permit, *, gone: Callable[[], bool]) -> Reply:
         edited = permit.action.content if permit.action.content != action.content else ""
-        if edited and not question.runs:
+        if edited and not (question.runs and question.agent.edits):
             self._gate.store.void(permit.id, "only commands can be edited")
-            return Reply("deny", "A human would have changed this call. That is only possible with commands.")
+            with_what = "commands" if question.agent.edits else "other coding agents"
+            return Reply("deny", f"A human would have changed this call. That is only possible with {with_what}.")
         if gone():
             self._gate.store.void(permit.id, "the tool no longer waits")
             return Reply("deny", "the tool no longer waits")

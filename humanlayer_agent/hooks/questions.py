@@ -173,6 +173,7 @@ _FORMS: Mapping[str, Callable[[Reply, Inputs], dict[str, Any]]] = {
     "decision": _decision,
     "permission-decision": _permission_decision,
     "plugin": _plugin,
+    "cancel": lambda reply, inputs: {"cancel": False},
 }
 
 

@@ -281,9 +281,10 @@ def _collect(
             if argument.slot in ("list", "search", "folder"):
                 found.setdefault(argument.slot, [])
         elif argument.inner:
-            if not isinstance(value, Mapping):
-                raise NotACall(f"{name} is no object")
-            unsandboxed |= _collect(tool, argument.inner, value, found, doubts)
+            for each in value if argument.many and isinstance(value, list) else [value]:
+                if not isinstance(each, Mapping):
+                    raise NotACall(f"{name} is no object")
+                unsandboxed |= _collect(tool, argument.inner, each, found, doubts)
         elif argument.slot == "unsandboxed":
             unsandboxed |= value is not False
         elif argument.slot not in ("data", "note", "sql"):
@@ -324,6 +325,12 @@ def _for_each(slot: str, command: str) -> Callable[[Mapping[str, list[str]]], st
     return lambda found: f"{command} {_words(found[slot])}" if found.get(slot) else ""
 
 
+def _run(found: Mapping[str, list[str]]) -> str:
+    """Several commands are run one by one, each by a bash of its own."""
+    commands = found.get("bash", [])
+    return commands[0] if len(commands) == 1 else "; ".join(f"bash -c {shlex.quote(each)}" for each in commands)
+
+
 def _written(found: Mapping[str, list[str]]) -> str:
     return " ".join(f"> {word}" for path in found.get("write", ()) for word in spellings(path))
 
@@ -340,12 +347,12 @@ def _listed(found: Mapping[str, list[str]]) -> str:
 
 
 def _searched(found: Mapping[str, list[str]]) -> str:
-    if "pattern" not in found:
+    if not found.get("pattern"):
         return ""
     files = [each.rpartition("/")[2] for each in found.get("only", ()) if not each.startswith("!")]
     options = "".join(f"--include={shlex.quote('*' if each == '**' else each)} " for each in files)
-    pattern = shlex.quote(found["pattern"][0])
-    return f"grep -r {options}-e {pattern} -- {_words(found.get('search') or ['.'])}"
+    patterns = " ".join(f"-e {shlex.quote(each)}" for each in found["pattern"])
+    return f"grep -r {options}{patterns} -- {_words(found.get('search') or ['.'])}"
 
 
 def _named(found: Mapping[str, list[str]]) -> str:
@@ -386,7 +393,7 @@ def _contacted(found: Mapping[str, list[str]]) -> str:
 
 
 _MAKERS: tuple[Callable[[Mapping[str, list[str]]], str], ...] = (
-    lambda found: "; ".join(found.get("bash", ())),
+    _run,
     _written,
     _patched,
     _for_each("delete", "rm -rf --"),

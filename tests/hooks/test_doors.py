@@ -1,4 +1,4 @@
-"""The real Copilot CLI and OpenCode, where they are installed (`make test-doors`), with what `hla init` writes for them."""
+"""The real Copilot CLI, OpenCode and Cline, where they are installed (`make test-doors`), with what `hla init` writes for them."""
 
 import json
 import subprocess
@@ -12,11 +12,17 @@ from humanlayer_agent.hooks.coding_agents import AGENTS
 from humanlayer_agent.hooks.hook_settings import hook_entry, plugin_text, settings_path
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.patience import PATIENCE
-from tests.hooks.conftest import COMMANDS, Machine
+from tests.hooks.conftest import COMMANDS, Machine, inputs_of
 from tests.hooks.model import Call, Model, scripted
 
 PROGRAMS = Path(__file__).parents[2] / "build/doors/node_modules/.bin"
-LINES = {"copilot": ["-p", "go on", "--allow-all-tools", "--no-color"], "opencode": ["run", "go on"]}
+LINES = {
+    "copilot": ["-p", "go on", "--allow-all-tools", "--no-color"],
+    "opencode": ["run", "go on"],
+    "cline": ["--json", "-P", "openai-compatible", "-m", "any", "go on"],
+}
+ENDS = {"cline"}
+"""They end their work where one call is denied."""
 
 
 def installed(machine: Machine, agent: str) -> None:
@@ -30,6 +36,7 @@ def installed(machine: Machine, agent: str) -> None:
         entry = {**entry, "bash": entry["bash"].replace("--deadline 50", "--deadline 590"), "timeoutSec": 600}
         text = json.dumps({"version": 1, "hooks": {"preToolUse": [entry]}})
     path.write_text(text)
+    path.chmod(0o700)
 
 
 def environ(machine: Machine, agent: str, model: type[Model]) -> dict[str, str]:
@@ -37,6 +44,12 @@ def environ(machine: Machine, agent: str, model: type[Model]) -> dict[str, str]:
     if agent == "copilot":
         more = {"COPILOT_PROVIDER_BASE_URL": url, "COPILOT_MODEL": "any", "COPILOT_PROVIDER_API_KEY": "x"}
         return {**machine.env, **more, "COPILOT_OFFLINE": "true", "COPILOT_PROJECT_DIR": ""}
+    if agent == "cline":
+        login = ["auth", "-p", "openai-compatible", "-k", "x", "-m", "any", "-b", url]
+        subprocess.run(
+            [PROGRAMS / agent, *login], env=machine.env, stdin=subprocess.DEVNULL, capture_output=True, check=True
+        )
+        return machine.env
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": url, "apiKey": "x"},
@@ -64,13 +77,13 @@ def drives(machine: Machine, agent: str, *calls: Call, shell: str = "/bin/bash")
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PATIENCE,
-            check=True,
+            check=agent not in ENDS,
         )
         return list(model.heard)
 
 
 def command(agent: str, line: str) -> Call:
-    return COMMANDS[agent], {"command": line, **({"description": "x"} if agent == "copilot" else {})}
+    return COMMANDS[agent], {**inputs_of(agent, line), **({"description": "x"} if agent == "copilot" else {})}
 
 
 def other_calls(agent: str, machine: Machine) -> list[Call]:
@@ -94,7 +107,7 @@ def other_calls(agent: str, machine: Machine) -> list[Call]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("agent", LINES)
+@pytest.mark.parametrize("agent", sorted(LINES.keys() - ENDS))
 def test_what_is_allowed_runs_and_nothing_else(new_machine: Callable[[], Machine], agent: str) -> None:
     machine = new_machine()
     canary = machine.home / ".bashrc"
@@ -122,10 +135,35 @@ def test_what_is_allowed_runs_and_nothing_else(new_machine: Callable[[], Machine
 
 
 @pytest.mark.long
+def test_cline_ends_with_what_is_denied(new_machine: Callable[[], Machine]) -> None:
+    machine = new_machine()
+    canary = machine.home / ".bashrc"
+    canary.write_text("")
+    (machine.project / "notes.txt").write_text("ours\n")
+    heard = drives(
+        machine,
+        "cline",
+        ("run_commands", {"commands": ["echo one", 'echo "version $BASH_VERSION" | cut -c1-9']}),
+        ("read_files", {"files": [{"path": str(machine.project / "notes.txt")}]}),
+        ("editor", {"path": str(machine.project / "made.txt"), "new_text": "x"}),
+        ("run_commands", {"commands": ["echo two", f"rm {canary}"]}),
+        command("cline", "touch after"),
+        shell="/bin/sh",
+    )
+    assert len(heard) == 3, heard
+    assert "one" in heard[0]
+    assert "version 5" in heard[0]
+    assert "ours" in heard[1]
+    assert (machine.project / "made.txt").read_text().strip() == "x"
+    assert canary.exists()
+    assert not (machine.project / "after").exists()
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("agent", LINES)
 def test_nothing_is_done_once_all_agents_are_stopped(new_machine: Callable[[], Machine], agent: str) -> None:
     machine = new_machine()
-    assert machine.asked_by(agent, COMMANDS[agent], {"command": "ls"}).verdict == "allow"
+    assert machine.asked_by(agent, COMMANDS[agent], inputs_of(agent, "ls")).verdict in ("allow", "")
     with closing(SQLiteStore(machine.store)) as store:
         store.halts.stop("os:1000:bob", "enough")
     drives(machine, agent, command(agent, "touch made"))
@@ -148,6 +186,7 @@ def broken(machine: Machine, agent: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if AGENTS[agent].entry == "plugin":
         path.write_text(plugin_text(AGENTS[agent], "deny", "/nowhere/python"))
+        path.chmod(0o700)
     else:
         entry = hook_entry(AGENTS[agent], AGENTS[agent].asks[0], "/nowhere/python")
         path.write_text(json.dumps({"version": 1, "hooks": {"preToolUse": [entry]}}))

@@ -64,6 +64,17 @@ def judged(text: str) -> PolicyDecision:
         ("copilot", "grep", {"pattern": "x", "paths": "a"}, "grep -r -e x -- a"),
         ("copilot", "view", {"path": "a", "view_range": [1, 2]}, "cat -- a"),
         ("opencode", "bash", {"command": "ls", "workdir": "src"}, "ls"),
+        ("cline", "run_commands", {"commands": ["ls"]}, "ls"),
+        ("cline", "run_commands", {"commands": "ls"}, "ls"),
+        ("cline", "run_commands", {"commands": ["cat <<X", "rm x"]}, "bash -c 'cat <<X'; bash -c 'rm x'"),
+        ("cline", "read_files", {"files": [{"path": "a", "start_line": 1}, {"path": "b"}]}, "cat -- a b"),
+        ("cline", "search_codebase", {"queries": ["a", "-f/x"]}, "grep -r -e a -e -f/x -- ."),
+        (
+            "cline",
+            "fetch_web_content",
+            {"requests": [{"url": "http://localhost/", "prompt": "x"}]},
+            "curl -g -- http://localhost/",
+        ),
         ("opencode", "read", {"filePath": "/srv/x"}, "cat -- /srv/x"),
         (
             "opencode",
@@ -118,6 +129,7 @@ def test_a_tool_of_a_server_stays_a_call_whatever_is_known_of_it(agent: str, nam
         ("Monitor", {"ws": {}}),
         ("Monitor", {"ws": {"url": ["wss://x/"]}}),
         ("Grep", {"path": "a"}),
+        ("Grep", {"pattern": ["a"]}),
     ],
 )
 def test_what_the_tool_could_not_do_either_is_no_call(name: str, inputs: dict[str, Any]) -> None:
