@@ -17,6 +17,13 @@ PRE_TOOL_USE = {
 """Where a question says what, in the form that most agents have."""
 
 
+WAITS_S = 590
+"""Seconds in which a human can answer."""
+USUAL_S = 50
+LATER_S = 10
+"""The agent waits so many seconds longer than the hook."""
+
+
 class CodingAgent:
     """A coding agent.
 
@@ -48,6 +55,7 @@ class CodingAgent:
         hooks: where else its hooks stand, as a pattern of names in that folder.
         variable: the environment variable that names another folder for the user's settings.
         entry: how our hook stands there: matcher, command, bash (an entry in a list), or as a file of its own (plugin).
+        longest: seconds after which it goes on without an answer, whatever its settings say; 0: they say.
         timeout: the name of the time after which it goes on without an answer, and how many of its unit a second has.
         trust: it skips hooks that its user has not looked at, without a word; how they do that.
         rules: the folder of its own rules, which don't see a command that is given back.
@@ -80,6 +88,7 @@ class CodingAgent:
         in_projects: str = "",
         hooks: str = "",
         timeout: tuple[str, int] = ("timeout", 1),
+        longest: int = 0,
         trust: str = "",
         rules: str = "",
         lacks: tuple[str, ...] = (),
@@ -90,12 +99,17 @@ class CodingAgent:
         self.replaceable, self.edits, self.rewrites = replaceable, edits, rewrites
         self.folder, self.files, self.variable, self.rules = folder, files, variable, rules
         self.in_projects, self.hooks = in_projects, hooks
-        self.entry, self.timeout, self.trust, self.lacks = entry, timeout, trust, lacks
+        self.entry, self.timeout, self.longest, self.trust, self.lacks = entry, timeout, longest, trust, lacks
 
     @property
     def confines(self) -> bool:
         """Tell whether its commands can be replaced by ones that run confined."""
         return bool(self.replaceable)
+
+    def seconds(self, ask: str) -> int:
+        """Return after how many seconds a call is refused: before the agent goes on without an answer."""
+        usual = WAITS_S if ask == "wait" else USUAL_S
+        return min(usual, self.longest - LATER_S) if self.longest else usual
 
     @property
     def option(self) -> str:
@@ -217,6 +231,7 @@ AGENTS = {
             project="CLINE_PROJECT_DIR",
             sets_project=False,
             edits=False,
+            longest=120,
             folder=".cline",
             files=("hooks/PreToolUse",),
             entry="plugin",
@@ -225,6 +240,7 @@ AGENTS = {
                 _UNCONFINED,
                 "a call that is denied ends its task",
                 "a human can't change a command",
+                "nobody is waited for longer than two minutes: then it would go on by itself",
             ),
         ),
     )

@@ -17,13 +17,11 @@ from typing import Any
 
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.hooks.client import CONFINE
-from humanlayer_agent.hooks.coding_agents import CodingAgent
+from humanlayer_agent.hooks.coding_agents import LATER_S, CodingAgent
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.tools.catalog import load
 
 _ASK = re.compile(r"--ask\W+(tool|wait|deny)\b")
-_SECONDS = {"wait": (590, 600)}
-_USUAL = (50, 60)
 _SHELL = "CLAUDE_CODE_SHELL"
 _MAX = 8 * 1024 * 1024
 _PLUGINS = Path(__file__).with_name("plugins")
@@ -83,7 +81,7 @@ def hook_line(agent: CodingAgent, ask: str, python: str = sys.executable, *, con
 
 def hook_words(agent: CodingAgent, ask: str, python: str = sys.executable, *, confine: bool = False) -> list[str]:
     """Return the words of that command."""
-    options = ["--ask", ask, "--deadline", str(_SECONDS.get(ask, _USUAL)[0]), *([CONFINE] if confine else [])]
+    options = ["--ask", ask, "--deadline", str(agent.seconds(ask)), *([CONFINE] if confine else [])]
     return [python, "-I", "-m", "humanlayer_agent.cli", "hook", agent.name, *options]
 
 
@@ -91,7 +89,7 @@ def hook_entry(agent: CodingAgent, ask: str, python: str = sys.executable, *, co
     """Return our entry in the list of an agent's hooks."""
     line = hook_line(agent, ask, python, confine=confine)
     name, unit = agent.timeout
-    late = {name: _SECONDS.get(ask, _USUAL)[1] * unit}
+    late = {name: (agent.seconds(ask) + LATER_S) * unit}
     if agent.entry == "bash":
         return {"type": "command", "bash": line, **late}
     if agent.entry == "command":
@@ -103,7 +101,7 @@ def plugin_text(agent: CodingAgent, ask: str, python: str = sys.executable) -> s
     """Return the file that is our hook, where an agent takes one."""
     (path,) = _PLUGINS.glob(f"{agent.name}.*")
     words = hook_words(agent, ask, python)
-    late = str(_SECONDS.get(ask, _USUAL)[1] * 1000)
+    late = str((agent.seconds(ask) + LATER_S) * 1000)
     command = json.dumps(words) if path.suffix == ".js" else shlex.join(words)
     return path.read_text(encoding="utf-8").replace("@COMMAND@", command).replace("@LATE@", late)
 

@@ -189,11 +189,13 @@ def known_effects(agent: str, name: str, arguments: str) -> tuple[str, tuple[str
 
 def loaded(text: str | bytes) -> Any:
     """Return what JSON says, read strictly: a key that stands twice in an object means one thing to one program, and
-    another to the next.
+    another to the next. Bytes are UTF-8, and may begin with a mark that says so.
 
     Raises:
         ValueError: it is no JSON, or not of that kind.
     """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8-sig")
     return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
 
 

@@ -178,7 +178,9 @@ class Machine:
     def asked_by(self, agent: str, tool: str, inputs: object, *options: str, **more: Any) -> Answered:
         """A question of any agent."""
         body = question(agent, tool, inputs, **{"cwd": str(self.project), **more})
-        return self.raw(json.dumps(body).encode(), agent, *_patient(options))
+        longest = AGENTS[agent].longest
+        late = ("--deadline", str(longest - 10)) if longest and "--deadline" not in options else ()
+        return self.raw(json.dumps(body).encode(), agent, *_patient((*options, *late)))
 
     def servers(self) -> list[int]:
         """The processes that answer in this home."""

@@ -101,6 +101,7 @@ def test_a_name_that_looks_like_another_is_another(name: str) -> None:
     ("agent", "name"),
     [
         ("codex", "mcp__filesystem__write_file"),
+        ("cline", "filesystem__write_file"),
         ("claude-code", "mcp__filesystem__write_file"),
         ("gemini-cli", "mcp_filesystem_write_file"),
         ("copilot", "filesystem-write_file"),

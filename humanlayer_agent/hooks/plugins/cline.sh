@@ -5,6 +5,8 @@ CLINE_PROJECT_DIR="$PWD"
 export CLINE_PROJECT_DIR
 answer=$(@COMMAND@)
 case $answer in
+*'
+'*) printf '%s\n' '{"cancel": true, "errorMessage": "humanlayer-agent gave two answers, so it was not run"}' ;;
 '{"cancel": '*'}') printf '%s\n' "$answer" ;;
 *) printf '%s\n' '{"cancel": true, "errorMessage": "humanlayer-agent could not judge this, so it was not run"}' ;;
 esac
