@@ -32,6 +32,8 @@ _PLAIN_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[\w.:~/?#%&=+,;()!*$-]+", re.I
 _PATCHED = re.compile(r"^\s*\*\*\* (Add File|Update File|Delete File|Move to): (.*)$", re.MULTILINE)
 _NAME = re.compile(r"[\w.:-]{1,200}", re.ASCII)
 _WILD = re.compile(r"[*?\[{]")
+_ASTRAY = re.compile(r"(?:^|/)\.\.(?:/|$)|\{[^}]*(?:/|\.\.)")
+"""What leads out of the folder before the first wildcard of a pattern."""
 _WORD = re.compile(r"\{([^{}]*)\}")
 _CALLED = re.compile(r"(?P<name>[\w.:-]+)\((?P<given>\{.*\})\)", re.DOTALL)
 
@@ -256,12 +258,15 @@ def _reading(tool: Tool, given: Mapping[str, Any]) -> Call:
     flags = _collect(tool.name, tool.takes, given, found, doubts)
     if tool.needs and not any(given.get(name) is not None for name in tool.needs):
         raise NotACall(f"the call has no {' or '.join(tool.needs)}")
+    places = found.get("directory") or [""]
+    if len(set(places)) > 1 or places[0] != places[0].strip(_BLANKS) or places[0].startswith("~"):
+        doubts.append(f"in which directory {tool.name} works is not known")
     text = _templated(tool, given) if tool.does else "; ".join(filter(None, (make(found) for make in _MAKERS)))
     return Call(
         "command" if tool.runs else "touch",
         text,
         tuple(doubts),
-        (found.get("directory") or [""])[0],
+        places[0],
         flags,
         frozenset(tool.named("note")),
     )
@@ -358,18 +363,18 @@ def _searched(found: Mapping[str, list[str]]) -> str:
 
 
 def _named(found: Mapping[str, list[str]]) -> str:
-    """Names below a folder are told. A pattern may lead elsewhere: /etc/*, ../*."""
+    """Names below a folder are told. A pattern may lead elsewhere: /etc/*, ../*, and nobody knows where: */../../*."""
     if "names" not in found and "folder" not in found:
         return ""
     pattern = (found.get("names") or ["*"])[0]
     fixed = _WILD.split(pattern, maxsplit=1)[0].rpartition("/")[0] if "/" in pattern else ""
-    if pattern.startswith("/"):
-        return f"find {_words([fixed or '/'])} -path {shlex.quote(pattern)}"
-    folders = found.get("folder") or ["."]
-    if fixed:
+    if _ASTRAY.search(pattern[len(fixed) :]):
+        return f'find "$FOLDER" -path {shlex.quote(pattern)}'
+    folders = [fixed or "/"] if pattern.startswith("/") else found.get("folder") or ["."]
+    if fixed and not pattern.startswith("/"):
         folders = [f"{each}/{fixed}" for each in folders]
-    words = [f"./{word}" if word.startswith("-") else word for each in folders for word in spellings(each)]
-    return f"find {' '.join(words)} -path {shlex.quote(pattern)}"
+    places = [each if each.startswith(("/", "~/", ".")) else f"./{each}" for each in folders]  # -delete is an option
+    return f"find {_words(places)} -path {shlex.quote(pattern)}"
 
 
 def _patched(found: Mapping[str, list[str]]) -> str:

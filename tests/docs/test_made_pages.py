@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.pages import ROOT
 
-MADE = ("cli", "cookbook", "policy-file")
+MADE = ("cli", "cookbook", "policy-file", "tools")
 
 
 @pytest.fixture

@@ -48,6 +48,11 @@ def judged(text: str) -> PolicyDecision:
         ("claude-code", "Glob", {"pattern": "src/**/*.py"}, "find ./src -path 'src/**/*.py'"),
         ("claude-code", "Glob", {"pattern": "/root/.ssh/*"}, "find /root/.ssh -path '/root/.ssh/*'"),
         ("claude-code", "Glob", {"pattern": "../../*", "path": "-delete"}, "find ./-delete/../.. -path '../../*'"),
+        ("claude-code", "Glob", {"pattern": "*", "path": "("}, "find './(' -path '*'"),
+        ("claude-code", "Glob", {"pattern": "*", "path": "~/.ssh"}, "find '~/.ssh' ~/.ssh -path '*'"),
+        ("claude-code", "Glob", {"pattern": "*.{ts,tsx}"}, "find . -path '*.{ts,tsx}'"),
+        ("claude-code", "Glob", {"pattern": "*/../../*"}, "find \"$FOLDER\" -path '*/../../*'"),
+        ("claude-code", "Glob", {"pattern": "{/etc,/root}/*"}, "find \"$FOLDER\" -path '{/etc,/root}/*'"),
         ("claude-code", "Monitor", {"ws": {"url": "wss://example.org/x"}}, "curl -g -- wss://example.org/x"),
         ("claude-code", "WebFetch", {"url": "http://a@b/", "prompt": "x"}, 'curl -- "$ADDRESS"'),
         ("gemini-cli", "run_shell_command", {"command": "ls", "dir_path": "src"}, "ls"),
@@ -155,6 +160,16 @@ def test_an_argument_that_nobody_knows_is_told(name: str, inputs: dict[str, Any]
     assert len(call.doubts) == 1
     assert "is not known" in call.doubts[0]
     assert call.doubts[0].isprintable()
+
+
+@pytest.mark.parametrize(
+    "places",
+    [{"dir_path": "src", "directory": "/srv"}, {"dir_path": " /srv"}, {"directory": "~"}, {"dir_path": "~/x"}],
+)
+def test_a_directory_that_is_not_certain(places: dict[str, str]) -> None:
+    call = call_of("gemini-cli", "run_shell_command", {"command": "rm -rf build", **places})
+    assert call.doubts == ("in which directory run_shell_command works is not known",)
+    assert call_of("gemini-cli", "run_shell_command", {"command": "ls", "dir_path": "a", "directory": "a"}).doubts == ()
 
 
 def test_what_is_null_is_not_there() -> None:
