@@ -54,7 +54,7 @@ class CodingAgent:
         files: its settings, in that folder; the first is the one that our hook stands in.
         hooks: where else its hooks stand, as a pattern of names in that folder.
         variable: the environment variable that names another folder for the user's settings.
-        entry: how our hook stands there: matcher, command, bash (an entry in a list), or as a file of its own (plugin).
+        entry: how our hook stands there: matcher or bash (an entry in a list), or as a file of its own (plugin).
         longest: seconds after which it goes on without an answer, whatever its settings say; 0: they say.
         timeout: the name of the time after which it goes on without an answer, and how many of its unit a second has.
         trust: it skips hooks that its user has not looked at, without a word; how they do that.

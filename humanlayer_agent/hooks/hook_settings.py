@@ -92,8 +92,6 @@ def hook_entry(agent: CodingAgent, ask: str, python: str = sys.executable, *, co
     late = {name: (agent.seconds(ask) + LATER_S) * unit}
     if agent.entry == "bash":
         return {"type": "command", "bash": line, **late}
-    if agent.entry == "command":
-        return {"command": line, **late, "failClosed": True}
     return {"matcher": "*", "hooks": [{"type": "command", "command": line, **late}]}
 
 
@@ -135,7 +133,7 @@ def with_hook(
             [{**entry, "matcher": _commands(agent)}] if confine else []
         )
         listed |= {after: heard} if heard or ends else {}
-    version = {"version": settings.get("version", 1)} if agent.entry in ("bash", "command") else {}
+    version = {"version": settings.get("version", 1)} if agent.entry == "bash" else {}
     environ = {"env": _environ(agent, settings)} if agent.name == "claude-code" else {}
     return {**settings, **version, **environ, "hooks": {**hooks, **listed}}
 

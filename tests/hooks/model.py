@@ -8,12 +8,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Call = tuple[str, dict[str, Any]]
+INNER = "what the sub-agent is told"
 
 
 class Model(BaseHTTPRequestHandler):
-    """Has tools called, one after the other, and then says that it is done (chat completions, streamed or not)."""
+    """Has tools called, one after the other, and then says that it is done (chat completions, streamed or not).
+
+    Attributes:
+        calls: what it calls. inner: what it calls instead where it is told `INNER`, as a sub-agent is by the first one.
+        heard: what it was told of each.
+    """
 
     calls: Sequence[Call] = ()
+    inner: Sequence[Call] = ()
     heard: list[str]
     port = 0
     protocol_version = "HTTP/1.1"
@@ -28,11 +35,13 @@ class Model(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
         outputs = [str(each.get("content")) for each in asked["messages"] if each["role"] == "tool"]
         has_tools = bool(asked.get("tools"))  # else it is asked for a title
-        if has_tools:
+        is_inner = any(INNER in str(each.get("content")) for each in asked["messages"] if each["role"] == "user")
+        calls = self.inner if is_inner else self.calls
+        if has_tools and not is_inner:
             type(self).heard[:] = outputs
         message: dict[str, Any] = {"role": "assistant", "content": "done"}
-        if has_tools and len(outputs) < len(self.calls):
-            name, arguments = self.calls[len(outputs)]
+        if has_tools and len(outputs) < len(calls):
+            name, arguments = calls[len(outputs)]
             function = {"name": name, "arguments": json.dumps(arguments)}
             made = {"index": 0, "id": f"call_{len(outputs)}", "type": "function", "function": function}
             message = {"role": "assistant", "content": None, "tool_calls": [made]}
@@ -60,9 +69,9 @@ class Model(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def scripted(*calls: Call) -> Iterator[type[Model]]:
+def scripted(*calls: Call, inner: Sequence[Call] = ()) -> Iterator[type[Model]]:
     """Serve a model that has these tools called; `heard` has what it was told of each."""
-    made = type("Scripted", (Model,), {"heard": [], "calls": calls})
+    made = type("Scripted", (Model,), {"heard": [], "calls": calls, "inner": inner})
     server = ThreadingHTTPServer(("127.0.0.1", 0), made)
     made.port = server.server_port
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from humanlayer_agent.hooks.hook_settings import hook_entry, plugin_text, settin
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.patience import PATIENCE
 from tests.hooks.conftest import COMMANDS, Machine, inputs_of
-from tests.hooks.model import Call, Model, scripted
+from tests.hooks.model import INNER, Call, Model, scripted
 
 PROGRAMS = Path(__file__).parents[2] / "build/doors/node_modules/.bin"
 LINES = {
@@ -62,18 +62,20 @@ def environ(machine: Machine, agent: str, model: type[Model]) -> dict[str, str]:
     return {**machine.env, "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
 
 
-def drives(machine: Machine, agent: str, *calls: Call, shell: str = "/bin/bash") -> list[str]:
+def drives(
+    machine: Machine, agent: str, *calls: Call, inner: Sequence[Call] = (), shell: str = "/bin/bash"
+) -> list[str]:
     """Have the real program make calls; what its model was told of each."""
     program = PROGRAMS / agent
     if not program.exists():
         pytest.skip(f"allowed in CI: {AGENTS[agent].title} is not installed (make test-doors)")
     subprocess.run(["git", "init", "-q", machine.project], check=True)
     installed(machine, agent)
-    with scripted(*calls) as model:
+    with scripted(*calls, inner=inner) as model:
         subprocess.run(
             [program, *LINES[agent]],
             cwd=machine.project,
-            env={**environ(machine, agent, model), "SHELL": shell},
+            env={**environ(machine, agent, model), "SHELL": shell, "PWD": str(machine.project)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PATIENCE,
@@ -157,6 +159,27 @@ def test_cline_ends_with_what_is_denied(new_machine: Callable[[], Machine]) -> N
     assert (machine.project / "made.txt").read_text().strip() == "x"
     assert canary.exists()
     assert not (machine.project / "after").exists()
+
+
+SUB_AGENTS: dict[str, Call] = {
+    "copilot": ("task", {"description": "x", "prompt": INNER, "agent_type": "general-purpose", "name": "sub"}),
+    "opencode": ("task", {"description": "x", "prompt": INNER, "subagent_type": "general"}),
+    "cline": ("spawn_agent", {"systemPrompt": "You help.", "task": INNER}),
+}
+"""The calls that start a sub-agent: they are left alone, because what it does it does by calls."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("agent", SUB_AGENTS)
+def test_the_calls_of_a_sub_agent_are_asked_about_too(new_machine: Callable[[], Machine], agent: str) -> None:
+    machine = new_machine()
+    canary = machine.home / ".bashrc"
+    canary.write_text("")
+    drives(machine, agent, SUB_AGENTS[agent], inner=[command(agent, "touch made"), command(agent, f"rm {canary}")])
+    judged = [e["command"] for e in machine.events() if e["type"] == "decision.evaluated"]
+    assert judged == ["touch made", f"rm {canary}"]
+    assert (machine.project / "made").exists()
+    assert canary.exists()
 
 
 @pytest.mark.long

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.cli import main
+from humanlayer_agent.cli.app import command_tree
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.hooks import hook_settings
 from humanlayer_agent.hooks.coding_agents import AGENTS, CodingAgent
@@ -343,6 +344,14 @@ def test_ways_to_ask_that_an_agent_has_not(own_user: Path, capsys: pytest.Captur
     assert main(["init", "--yes", "--ask", "wait"]) == 2
     assert main(["init", "--yes", "--codex", "--confine"]) == 2
     assert main(["hook", "cline", "--ask", "wait", "--deadline", "590"]) == 2
+
+
+def test_the_command_line_knows_every_agent() -> None:
+    commands = command_tree().commands
+    for name in AGENTS:
+        assert name in str(commands["hook"].help)
+    options = {option for each in commands["init"].params for option in each.opts}
+    assert {agent.option for agent in AGENTS.values()} <= options
 
 
 def test_several_agents_at_once(own_user: Path) -> None:
