@@ -300,7 +300,7 @@ class Director:
         """
         call, span = action.content, (0, len(action.content))
         name = call.partition("(")[0]
-        command = SimpleCommand(name, [call], span, call, known=False)
+        command = SimpleCommand(f"{name}()", [call], span, call, known=False)  # it is no program of that name
         command.effects.append(Effect("execute", FUNCTION, name, True, span, "call"))
         program = Program([command])
         text, doubts = known_effects(action.agent, action.tool, action.arguments) if action.tool else ("", ())

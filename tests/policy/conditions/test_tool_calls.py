@@ -113,6 +113,15 @@ def test_an_allow_of_a_tool_covers_the_call_and_nothing_else_that_is_done(tmp_pa
     assert str(judge.evaluate(Action("frob", cwd=PROJECT, tool="Write")).verdict) == "ask"
 
 
+def test_a_tool_is_no_program_of_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    when = "{program: [task, 'task*', echo]}"
+    file.write_text(f"version: 1\npolicy: p\nrules:\n  - {{id: it, decision: allow, reason: So., when: {when}}}\n")
+    judge = Director.load(str(file), project=PROJECT)
+    assert str(judge.evaluate(Action("echo a", cwd=PROJECT)).verdict) == "allow"
+    assert verdict(judge, "echo", {"a": 1}) == "ask"
+
+
 def test_a_command_of_which_no_tool_is_known_is_none(tmp_path: Path) -> None:
     judge = director(tmp_path, rule("deny", "'*'"))
     assert str(judge.evaluate(Action("ls", cwd=PROJECT)).verdict) == "ask"
