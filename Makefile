@@ -16,7 +16,7 @@ help:
 	@echo "make demo      a supervised agent on a small task (set-up included)"
 	@echo "make test      the tests, in a few minutes"
 	@echo "make test-all  all tests, with as many examples as CI tries"
-	@echo "make test-doors  the hook of Codex, with the real program from npm"
+	@echo "make test-doors  hooks of Codex, Copilot CLI, OpenCode and Cline, and the MCP gateway, with real programs of others"
 	@echo "make test-portable  what needs neither Linux nor a server"
 	@echo "make lint      ruff, mypy, which part imports which, names and sizes"
 	@echo "make docs      the pages as a site in build/site; every link must lead somewhere"
@@ -119,13 +119,20 @@ test-portable: .venv/.test
 
 # Coding agents as npm has them, at the versions that what we know of them was learnt from.
 build/doors/.installed: tests/hooks/doors.json
-	@echo "==> installing Codex into build/doors"
+	@echo "==> installing coding agents into build/doors"
 	@mkdir -p build/doors && cp tests/hooks/doors.json build/doors/package.json
 	@npm install --silent --no-fund --no-audit --prefix build/doors && touch $@
 
-test-doors: .venv/.test build/doors/.installed
-	@echo "==> running the tests that drive real coding agents"
-	@HLA_ALL=1 $(BIN)/python -m pytest -q tests/hooks/test_codex.py $(ARGS)
+# Servers of other people that speak MCP.
+build/doors/mcp/.installed: tests/hooks/gateway/public_servers.txt
+	@echo "==> installing MCP servers into build/doors/mcp"
+	@test -x build/doors/mcp/bin/python || $(PYTHON) -m venv build/doors/mcp
+	@build/doors/mcp/bin/python -m pip install --quiet --disable-pip-version-check -r $< && touch $@
+
+test-doors: .venv/.test build/doors/.installed build/doors/mcp/.installed
+	@echo "==> running the tests that drive real coding agents, and real MCP servers"
+	@HLA_ALL=1 $(BIN)/python -m pytest -q tests/hooks/test_codex.py tests/hooks/test_doors.py \
+		tests/hooks/gateway/test_public_servers.py $(ARGS)
 
 mutants: .venv/.test
 	@echo "==> running the tests of the core on mutants of it"

@@ -36,7 +36,7 @@ def page() -> str:
     known = [(path, each) for path, each in commands(typer.main.get_command(app)) if path]
     parts = [_BEGINNING, "| command | |\n|---|---|\n"]
     for path, command in known:
-        if not hasattr(command, "commands"):
+        if _is_called(command):
             name = " ".join(("hla", *path))
             parts.append(f"| [`{name}`](#{name.replace(' ', '-')}) | {_cell(summary(command))} |\n")
     parts += [_section(path, command) for path, command in known]
@@ -48,17 +48,22 @@ def _section(path: tuple[str, ...], command: Any) -> str:
     context = command.make_context(name, [], resilient_parsing=True)
     said, examples = divided(command.help)
     parts = [f"\n{'#' * (1 + len(path))} {name}\n"]
-    if not hasattr(command, "commands"):
+    if _is_called(command):
         parts.append(f"\n```text\n{name} {' '.join(command.collect_usage_pieces(context))}\n```\n")
     parts.append(f"\n{said}\n")
     rows = [(name, about) for _, name, about in parameters(command, context) if "--help" not in name]
     if rows:
         parts.append("\n| | |\n|---|---|\n")
         parts += [f"| `{_cell(name)}` | {_cell(about)} |\n" for name, about in rows]
-    if examples and not hasattr(command, "commands"):
+    if examples and _is_called(command):
         parts.append(f"\n{'Example' if len(examples) == 1 else 'Examples'}:\n\n")
         parts += [f"- `{each}`\n" for each in examples]
     return "".join(parts)
+
+
+def _is_called(command: Any) -> bool:
+    """Tell whether it does something itself: a group does where it may go without one of its commands."""
+    return not hasattr(command, "commands") or command.invoke_without_command
 
 
 def _cell(text: str) -> str:

@@ -6,7 +6,7 @@ comes in, what is answered and what ends a run differ: `mini.environment` and `m
 
 import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,7 +118,8 @@ class EnforcingEnvironment:
         if self.runs_here:
             warn_unless_protected()
         known = director if gate is None else getattr(gate, "director", None)
-        self.project = project_of(settings, known, None if self.runs_here else _directory_of(inner))
+        elsewhere = Path(_directory_of(inner)) if not self.runs_here and _directory_of(inner) else None
+        self.project = project_of(settings, known, elsewhere)
         self._enclosures: RunEnclosures | None = None
         self._environment()  # a setting that can't be used is an error now, not at the first command
         self._close: weakref.finalize[..., Any] | None = None
@@ -166,7 +167,7 @@ class EnforcingEnvironment:
 
     def _propose(self, command: str, cwd: str, *, step: int, words: str, call_id: str = "") -> Action:
         """Return the action to judge: `command`, and all that is known of where and for whom it would run."""
-        directory = cwd or getattr(self._inner.config, "cwd", "") or self._directory()
+        directory = cwd or _directory_of(self._inner) or self._directory()
         return Action(
             content=command,
             cwd=os.path.abspath(directory) if self.runs_here else directory,
@@ -237,14 +238,14 @@ class EnforcingEnvironment:
     def _directed(self) -> "tuple[Director, RunEnclosures | None]":
         """Who judges the commands of this run, and what encloses those that are allowed."""
         refuse_env_file(self.project)
-        settings, inner = self.settings, self._inner.config
+        settings = self.settings
         return directed(
             settings.policy,
             project=self.project,
             observe=settings.observe,
             confine=settings.confine,
-            cwd=os.path.abspath(getattr(inner, "cwd", "") or self._start),
-            path=(getattr(inner, "env", None) or {}).get("PATH"),
+            cwd=os.path.abspath(_directory_of(self._inner) or self._start),
+            path=_variables_of(self._inner).get("PATH"),
             container=None if self.runs_here else self._inner,
         )
 
@@ -263,21 +264,31 @@ class EnforcingEnvironment:
             return self._start
 
     def _environment(self) -> dict[str, str]:
-        own = dict(getattr(self._inner.config, "env", None) or {})
+        own = _variables_of(self._inner)
         if not self.runs_here:
             return own
         environment = command_environment if self._enclosures is None else self._enclosures.environment
         return environment(os.environ, own, self.settings.pass_env, str(self.project))
 
 
+# What else an environment has under these names, a mock's attributes for example, says nothing.
+
+
 def _interpreter_of(environment: Any) -> tuple[str, ...]:
     """Return the argv prefix by which an environment runs commands elsewhere, or ("unknown",)."""
     configured = getattr(environment.config, "interpreter", None)
-    if configured:
+    if configured and isinstance(configured, list | tuple):
         return tuple(str(part) for part in configured)
     return _INTERPRETERS.get(type(environment).__name__, ("unknown",))
 
 
-def _directory_of(environment: Any) -> Path | None:
-    """Return the directory an environment is set to start commands in, if any."""
-    return Path(environment.config.cwd) if getattr(environment.config, "cwd", "") else None
+def _directory_of(environment: Any) -> str:
+    """Return the directory an environment is set to start commands in, or ""."""
+    configured = getattr(environment.config, "cwd", "")
+    return os.fspath(configured) if isinstance(configured, str | Path) else ""
+
+
+def _variables_of(environment: Any) -> dict[str, str]:
+    """Return the variables an environment is set to give commands."""
+    configured = getattr(environment.config, "env", None)
+    return dict(configured) if isinstance(configured, Mapping) else {}

@@ -99,8 +99,10 @@ def end_retries_early(model: Any) -> None:
     Both versions of mini retry around the model's `_query`: version 1 by a decorator, version 2 in its caller, except
     for `abort_exceptions`.
     """
-    query = getattr(model, "_query", None)
-    if query is None or isinstance(query, _EndingEarly):
+    if not hasattr(type(model), "_query"):  # nothing to ask, or a stand-in, which has every attribute
+        return
+    query: Any = model._query
+    if isinstance(query, _EndingEarly):
         return
     if "litellm" in sys.modules:
         import litellm

@@ -27,7 +27,10 @@ def make_safe(module: Any) -> Console:
 def announce(console: Console, mode: str) -> None:
     """Say on the console that commands are supervised, and what mini's own mode adds to that."""
     if mode == "confirm":
-        note = "mini's confirm mode asks about every command as well, and there Enter approves (-y turns it off)"
+        note = (
+            "mini's mode is confirm: it asks about every command first, and there Enter confirms; what is confirmed is "
+            "judged all the same. In mode yolo (-y, or /y) only supervision asks, about what the policy does not allow"
+        )
     else:
         note = f"mini's mode is {mode}: supervision asks, about what the policy does not allow"
     console.print(f"[bold]Supervised[/bold]: {note}.")

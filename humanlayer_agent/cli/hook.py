@@ -1,9 +1,8 @@
 """`hla hook TOOL`: answers a coding agent before each of its calls. The exit code is 0 or 2, whatever happens."""
 
 from humanlayer_agent.hooks import client
-from humanlayer_agent.hooks.coding_agents import AGENTS
+from humanlayer_agent.hooks.coding_agents import AGENTS, LATER_S
 
-_SECONDS = {"wait": 590.0}
 _OPTIONS = {"--ask", "--policy", "--channels", "--deadline"}
 
 
@@ -38,7 +37,11 @@ def _parsed(tool: str, arguments: list[str]) -> tuple[str, float, list[str]]:
     ask = given.pop("--ask", agent.asks[0])
     if ask not in agent.asks:
         raise ValueError(f"hla hook: --ask must be one of {', '.join(agent.asks)} for {tool}")
-    seconds = float(given.pop("--deadline", _SECONDS.get(ask, 50.0)))
+    seconds = float(given.pop("--deadline", agent.seconds(ask)))
     if not 0 < seconds <= 86_400:
         raise ValueError("hla hook: --deadline must be a number of seconds, at most a day")
+    if agent.longest and seconds > agent.longest - LATER_S:
+        raise ValueError(
+            f"hla hook: {agent.title} goes on after {agent.longest} seconds: --deadline must be below that"
+        )
     return ask, seconds, [part for pair in given.items() for part in pair] + [client.CONFINE] * confine

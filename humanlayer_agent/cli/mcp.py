@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.hooks.gateway.upstreams import Upstream
 
 CLIENT = "an agent (by MCP)"
-GATEWAY = "gateway"
+_SERVER = "server"
 SERVED, FAILED = 0, 1
 
 _NAME = re.compile(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
@@ -28,39 +28,44 @@ _RUNNERS = re.compile(r"npx|uvx|bunx|node|bun|deno|python[\d.]*|pypy[\d.]*")
 """Programs that run another one, which their first word names that is no option."""
 
 
-class _WithGateway(Group):
-    """The group; what begins with an option, or with `--`, is the gateway's."""
+class _BeforeAServer(Group):
+    """The group: without one of its commands it stands before a server, whose command comes after `--`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments."""
-        ours = bool(args) and args[0].startswith("-") and args[0] not in ctx.help_option_names
-        return super().parse_args(ctx, [GATEWAY, *args] if ours else args)
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta[_SERVER] = args[at + 1 :]
+        return super().parse_args(ctx, args[:at] or args[at : at + 1])
 
 
 mcp = Commands(
-    cls=_WithGateway,
-    help="""Stand between an agent and a server that speaks MCP (the Model Context Protocol), or serve such agents.
+    cls=_BeforeAServer,
+    help="""Pass on what a client and a server say, and have each call of a tool judged before the server gets it.
 
-    The word gateway may be left out: what begins with an option, or with --, is its.
+    For agents that speak MCP (the Model Context Protocol). The client starts it in the place of the server, whose
+    command comes after --. What the policy asks about waits for you: answer by your channels (a hub), or with hla
+    requests approve; a refusal comes back as the tool's result. The server's tools are kept by hash: one that is new,
+    or of which it says something else than before, is asked about. --http takes the extra mcp.
 
-    Examples: hla mcp --name git -- uvx mcp-server-git;  hla mcp ask --project ~/src/app""",
+    Exit codes: 0 the client has gone, 1 the server ended first, 2 usage or configuration.
+
+    Examples: hla mcp --name git -- uvx mcp-server-git;  hla mcp --pass-env FORGE_TOKEN -- npx -y @example/forge;  hla
+    mcp --http https://mcp.example.org/mcp --bearer-env TOKEN;  hla mcp ask --project ~/src/app""",
+    invoke_without_command=True,
+    subcommand_metavar="-- SERVER... | COMMAND",
 )
 
 
-@mcp.command(GATEWAY)
+@mcp.callback()
 def gateway(
-    command: Annotated[
-        list[str] | None, typer.Argument(metavar="COMMAND", help="The server and its arguments, after --.")
-    ] = None,
+    context: typer.Context,
     http: Annotated[
         str | None,
-        typer.Option("--http", metavar="URL", help="Instead of COMMAND: a server's Streamable HTTP address."),
+        typer.Option("--http", metavar="URL", help="Where the server is (Streamable HTTP)."),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(
-            "--name", metavar="NAME", help="What rules call the server: mcp__NAME__TOOL. [from COMMAND or URL]"
-        ),
+        typer.Option("--name", metavar="NAME", help="The server's, for rules: mcp__NAME__TOOL. [from its command]"),
     ] = None,
     pass_env: Annotated[
         list[str] | None,
@@ -83,17 +88,13 @@ def gateway(
     channels: ChannelsOption = None,
     store: StoreOption = None,
 ) -> None:
-    """Pass on what a client and a server say, and have each call of a tool judged before the server gets it.
-
-    The client starts it in the place of the server. What the policy asks about waits for you: answer by your channels
-    (a hub), or with hla requests approve; a refusal comes back as the tool's result. The server's tools are kept by
-    hash: one that is new, or of which it says something else than before, is asked about. --http takes the extra mcp.
-
-    Exit codes: 0 the client has gone, 1 the server ended first, 2 usage or configuration.
-
-    Examples: hla mcp --name git -- uvx mcp-server-git;  hla mcp --name forge --pass-env FORGE_TOKEN -- npx -y
-    @example/forge-server;  hla mcp --name docs --http https://mcp.example.org/mcp --bearer-env DOCS_TOKEN
-    """
+    """Stand before a server, unless a command was named."""
+    command: list[str] = context.meta[_SERVER]
+    if context.invoked_subcommand is not None:
+        wrong = [name for name, value in context.params.items() if value] or command
+        if wrong:
+            raise ConfigError("hla mcp: options of the gateway, or a server after --, go with none of its commands")
+        return
     if bool(command) is (http is not None):
         raise ConfigError("name the server: hla mcp -- COMMAND, or hla mcp --http URL")
     if bearer_env and http is None:
@@ -106,7 +107,7 @@ def gateway(
 
     place = checked_project(project) if project is not None else find_project()
     protect_secrets()
-    called = name or _name_of(command or [], http or "")
+    called = name or _name_of(command, http or "")
     if not _NAME.fullmatch(called):
         raise ConfigError(f"{called!r} can't be a server's name: name it with --name (letters, digits, - and single _)")
 
@@ -116,7 +117,7 @@ def gateway(
 
         if http is None:
             env = command_environment(os.environ, None, pass_env or (), str(place))
-            return StdioServer(command or [], cwd=os.getcwd(), env=env)
+            return StdioServer(command, cwd=os.getcwd(), env=env)
         if bearer_env and not os.environ.get(bearer_env):
             raise ConfigError(f"{bearer_env} is not set: it is to hold the token for {http}")
         try:

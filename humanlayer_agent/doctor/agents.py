@@ -71,9 +71,12 @@ def _plugin(agent: CodingAgent, context: Context) -> Iterator[Finding]:
     if text != plugin_text(agent, kept_ask(agent, text)):
         yield warning(f"{path}: {agent.title}'s hook is not the one that hla init writes", todo)
         return
+    if text.startswith("#!") and not os.access(path, os.X_OK):
+        yield failed(f"{path}: {agent.title}'s hook may not be executed, and is skipped without a word", todo)
+        return
     yield ok(f"{agent.title} asks us before it runs something")
     others = sorted(each.name for each in path.parent.iterdir() if each.suffix in (".js", ".ts") and each != path)
-    if others:
+    if others and agent.rewrites:
         yield warning(
             f"{agent.title} has other plugins, which could change a call once it is judged: {', '.join(others[:5])}",
             "Look at what they do before calls of tools.",

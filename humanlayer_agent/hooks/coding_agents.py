@@ -17,6 +17,13 @@ PRE_TOOL_USE = {
 """Where a question says what, in the form that most agents have."""
 
 
+WAITS_S = 590
+"""Seconds in which a human can answer."""
+USUAL_S = 50
+LATER_S = 10
+"""The agent waits so many seconds longer than the hook."""
+
+
 class CodingAgent:
     """A coding agent.
 
@@ -39,6 +46,7 @@ class CodingAgent:
             know the first alone.
         replaceable: the permission modes in which a command may be replaced by one that runs confined; a mode that we
             don't know may mean that nothing is to run, or something else than we think.
+        edits: it takes another command in the place of one that was proposed.
         rewrites: a command that is allowed is given back as one for bash (`bash_command`), since its agent may choose
             the shell of each command.
         folder: of its settings, in the user's home.
@@ -46,7 +54,8 @@ class CodingAgent:
         files: its settings, in that folder; the first is the one that our hook stands in.
         hooks: where else its hooks stand, as a pattern of names in that folder.
         variable: the environment variable that names another folder for the user's settings.
-        entry: how our hook stands there: matcher, command, bash (an entry in a list), or plugin (a file of its own).
+        entry: how our hook stands there: matcher or bash (an entry in a list), or as a file of its own (plugin).
+        longest: seconds after which it goes on without an answer, whatever its settings say; 0: they say.
         timeout: the name of the time after which it goes on without an answer, and how many of its unit a second has.
         trust: it skips hooks that its user has not looked at, without a word; how they do that.
         rules: the folder of its own rules, which don't see a command that is given back.
@@ -73,11 +82,13 @@ class CodingAgent:
         around: tuple[str, ...] = (),
         after: tuple[str, ...] = (),
         replaceable: frozenset[str] = frozenset(),
+        edits: bool = True,
         rewrites: bool = False,
         variable: str = "",
         in_projects: str = "",
         hooks: str = "",
         timeout: tuple[str, int] = ("timeout", 1),
+        longest: int = 0,
         trust: str = "",
         rules: str = "",
         lacks: tuple[str, ...] = (),
@@ -85,15 +96,20 @@ class CodingAgent:
         self.name, self.title, self.event, self.form, self.fields = name, title, event, form, fields
         self.project, self.sets_project, self.shells, self.around = project, sets_project, shells, around
         self.asks, self.prompts, self.ends, self.after = asks, prompts, ends, after
-        self.replaceable, self.rewrites = replaceable, rewrites
+        self.replaceable, self.edits, self.rewrites = replaceable, edits, rewrites
         self.folder, self.files, self.variable, self.rules = folder, files, variable, rules
         self.in_projects, self.hooks = in_projects, hooks
-        self.entry, self.timeout, self.trust, self.lacks = entry, timeout, trust, lacks
+        self.entry, self.timeout, self.longest, self.trust, self.lacks = entry, timeout, longest, trust, lacks
 
     @property
     def confines(self) -> bool:
         """Tell whether its commands can be replaced by ones that run confined."""
         return bool(self.replaceable)
+
+    def seconds(self, ask: str) -> int:
+        """Return after how many seconds a call is refused: before the agent goes on without an answer."""
+        usual = WAITS_S if ask == "wait" else USUAL_S
+        return min(usual, self.longest - LATER_S) if self.longest else usual
 
     @property
     def option(self) -> str:
@@ -199,6 +215,34 @@ AGENTS = {
             entry="plugin",
             lacks=(_NO_PROMPT, _UNCONFINED, "it goes on asking after hla stop, and is denied each time"),
         ),
+        CodingAgent(
+            # https://docs.cline.bot/features/hooks
+            "cline",
+            "Cline",
+            event="tool_call",
+            form="cancel",
+            fields={
+                "event": "hookName",
+                "name": "tool_call.name",
+                "inputs": "tool_call.input",
+                "session": "sessionContext.rootSessionId",
+                "call": "tool_call.id",
+            },
+            project="CLINE_PROJECT_DIR",
+            sets_project=False,
+            edits=False,
+            longest=120,
+            folder=".cline",
+            files=("hooks/PreToolUse",),
+            entry="plugin",
+            lacks=(
+                _NO_PROMPT,
+                _UNCONFINED,
+                "a call that is denied ends its task",
+                "a human can't change a command",
+                "nobody is waited for longer than two minutes: then it would go on by itself",
+            ),
+        ),
     )
 }
 """Every coding agent that can be answered, by name."""
@@ -212,5 +256,6 @@ REFUSALS = {
     "decision": '{"decision": "deny", "reason": %s',
     "permission-decision": '{"permissionDecision": "deny", "permissionDecisionReason": %s',
     "plugin": '{"decision": "deny", "reason": %s',
+    "cancel": '{"cancel": true, "errorMessage": %s',
 }
 """How no is said in each form, without the brace at its end."""

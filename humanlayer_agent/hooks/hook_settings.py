@@ -17,16 +17,14 @@ from typing import Any
 
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.hooks.client import CONFINE
-from humanlayer_agent.hooks.coding_agents import CodingAgent
+from humanlayer_agent.hooks.coding_agents import LATER_S, CodingAgent
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.tools.catalog import load
 
 _ASK = re.compile(r"--ask\W+(tool|wait|deny)\b")
-_SECONDS = {"wait": (590, 600)}
-_USUAL = (50, 60)
 _SHELL = "CLAUDE_CODE_SHELL"
 _MAX = 8 * 1024 * 1024
-_PLUGIN = Path(__file__).with_name("plugins")
+_PLUGINS = Path(__file__).with_name("plugins")
 _ENDS = "|| exit 2"
 _ENDS_LOUDLY = '|| { echo "hla hook failed" >&2; exit 2; }'
 """Codex goes on where a hook ends with exit code 2 and no word."""
@@ -83,7 +81,7 @@ def hook_line(agent: CodingAgent, ask: str, python: str = sys.executable, *, con
 
 def hook_words(agent: CodingAgent, ask: str, python: str = sys.executable, *, confine: bool = False) -> list[str]:
     """Return the words of that command."""
-    options = ["--ask", ask, "--deadline", str(_SECONDS.get(ask, _USUAL)[0]), *([CONFINE] if confine else [])]
+    options = ["--ask", ask, "--deadline", str(agent.seconds(ask)), *([CONFINE] if confine else [])]
     return [python, "-I", "-m", "humanlayer_agent.cli", "hook", agent.name, *options]
 
 
@@ -91,19 +89,19 @@ def hook_entry(agent: CodingAgent, ask: str, python: str = sys.executable, *, co
     """Return our entry in the list of an agent's hooks."""
     line = hook_line(agent, ask, python, confine=confine)
     name, unit = agent.timeout
-    late = {name: _SECONDS.get(ask, _USUAL)[1] * unit}
+    late = {name: (agent.seconds(ask) + LATER_S) * unit}
     if agent.entry == "bash":
         return {"type": "command", "bash": line, **late}
-    if agent.entry == "command":
-        return {"command": line, **late, "failClosed": True}
     return {"matcher": "*", "hooks": [{"type": "command", "command": line, **late}]}
 
 
 def plugin_text(agent: CodingAgent, ask: str, python: str = sys.executable) -> str:
     """Return the file that is our hook, where an agent takes one."""
-    text = (_PLUGIN / f"{agent.name}.js").read_text(encoding="utf-8")
-    late = str(_SECONDS.get(ask, _USUAL)[1] * 1000)
-    return text.replace("@COMMAND@", json.dumps(hook_words(agent, ask, python))).replace("@LATE@", late)
+    (path,) = _PLUGINS.glob(f"{agent.name}.*")
+    words = hook_words(agent, ask, python)
+    late = str((agent.seconds(ask) + LATER_S) * 1000)
+    command = json.dumps(words) if path.suffix == ".js" else shlex.join(words)
+    return path.read_text(encoding="utf-8").replace("@COMMAND@", command).replace("@LATE@", late)
 
 
 def with_hook(
@@ -135,7 +133,7 @@ def with_hook(
             [{**entry, "matcher": _commands(agent)}] if confine else []
         )
         listed |= {after: heard} if heard or ends else {}
-    version = {"version": settings.get("version", 1)} if agent.entry in ("bash", "command") else {}
+    version = {"version": settings.get("version", 1)} if agent.entry == "bash" else {}
     environ = {"env": _environ(agent, settings)} if agent.name == "claude-code" else {}
     return {**settings, **version, **environ, "hooks": {**hooks, **listed}}
 

@@ -583,7 +583,9 @@ class _Session:
         if gone():
             return Reply("deny", "the tool no longer waits")
         try:
-            checked = self._gate.admit(action, outcome=lambda by: _not_reported(question, _allowed(question, by)))
+            checked = self._gate.admit(
+                action, outcome=lambda by: _not_reported(question, _allowed(question, action.cwd, by))
+            )
         except ToolGone:
             return Reply("deny", "the tool no longer waits")
         if isinstance(checked, Denial):
@@ -604,13 +606,14 @@ class _Session:
 
     def _permitted(self, action: Action, question: Question, permit: Permit, *, gone: Callable[[], bool]) -> Reply:
         edited = permit.action.content if permit.action.content != action.content else ""
-        if edited and not question.runs:
+        if edited and not (question.runs and question.agent.edits):
             self._gate.store.void(permit.id, "only commands can be edited")
-            return Reply("deny", "A human would have changed this call. That is only possible with commands.")
+            with_what = "commands" if question.agent.edits else "other coding agents"
+            return Reply("deny", f"A human would have changed this call. That is only possible with {with_what}.")
         if gone():
             self._gate.store.void(permit.id, "the tool no longer waits")
             return Reply("deny", "the tool no longer waits")
-        reply = _allowed(question, permit.decision, permit, edited=edited)
+        reply = _allowed(question, action.cwd, permit.decision, permit, edited=edited)
         if not permit.started:
             if denial := self._gate.start(permit, permit.action):
                 return Reply("deny", denial_text(denial), stop=denial.terminate)
@@ -618,7 +621,9 @@ class _Session:
         return reply
 
 
-def _allowed(question: Question, decision: PolicyDecision, permit: Permit | None = None, *, edited: str = "") -> Reply:
+def _allowed(
+    question: Question, directory: str, decision: PolicyDecision, permit: Permit | None = None, *, edited: str = ""
+) -> Reply:
     """Return the reply to a call that may be made: none where the policy is only observed, or has no say, and for what
     is to run outside the tool's own sandbox.
     """
@@ -628,7 +633,7 @@ def _allowed(question: Question, decision: PolicyDecision, permit: Permit | None
     if question.agent.rewrites:
         if not question.runs:
             return Reply("none")  # it knows an allow only with a command to run instead
-        edited = in_bash(edited or question.call.text)
+        edited = in_bash(edited or question.call.text, directory)
     return Reply("allow", _why_allowed(decision, permit), command=edited)
 
 
@@ -678,7 +683,7 @@ def _action(question: Question, environ: Mapping[str, str], project: Path) -> Ac
     return Action(
         content=content,
         type="bash" if known else FUNCTION,
-        cwd=_directory(question, project),
+        cwd=question.directory(project),
         project=str(project),
         interpreter=_interpreter(agent, environ, project) if known else (agent.name, "call"),
         agent=agent.name,
@@ -706,13 +711,6 @@ def _arguments(question: Question) -> str:
         return tool_arguments({name: value for name, value in question.inputs.items() if name not in words})
     except (ValueError, RecursionError) as error:
         raise BadQuestion(f"what {question.name[:100]} is given can't be told: {error}") from None
-
-
-def _directory(question: Question, project: Path) -> str:
-    cwd = question.said("cwd") or str(project)
-    if not isinstance(cwd, str) or not os.path.isabs(cwd):
-        raise BadQuestion("cwd is no absolute path")
-    return os.path.normpath(os.path.join(cwd, question.call.directory))
 
 
 def _interpreter(agent: CodingAgent, environ: Mapping[str, str], project: Path) -> tuple[str, ...]:

@@ -87,6 +87,17 @@ class Question:
             found = found.get(key) if isinstance(found, dict) else None
         return default if found is None else found
 
+    def directory(self, project: Path) -> str:
+        """Return the directory in which the call is made.
+
+        Raises:
+            BadQuestion: it is none.
+        """
+        cwd = self.said("cwd") or str(project)
+        if not isinstance(cwd, str) or not os.path.isabs(cwd):
+            raise BadQuestion("cwd is no absolute path")
+        return os.path.normpath(os.path.join(cwd, self.call.directory))
+
     @property
     def mode(self) -> object:
         """The permission mode of the agent."""
@@ -173,30 +184,35 @@ _FORMS: Mapping[str, Callable[[Reply, Inputs], dict[str, Any]]] = {
     "decision": _decision,
     "permission-decision": _permission_decision,
     "plugin": _plugin,
+    "cancel": lambda reply, inputs: {"cancel": False},
 }
 
 
 # ---- a command that has bash run another, whichever shell it is given to
 
 _WRAPPED = (
-    f"export {SUPERVISED}=1; if [ -t 1 ] || [ -t 2 ]; then set -o pipefail; "
+    f'cd -- "$1" || exit 126; export {SUPERVISED}=1; if [ -t 1 ] || [ -t 2 ]; then set -o pipefail; '
     '/bin/bash --norc --noprofile -p -c -- "$0" </dev/null 2>&1 | /bin/cat; '
     'else exec /bin/bash --norc --noprofile -p -c -- "$0" </dev/null; fi'
 )
 """-p: nor does it read what BASH_ENV names. Nobody is to type into what runs; without a terminal no pager waits."""
 
 
-def in_bash(text: str) -> str:
-    """The command that has bash run `text` with nothing on its standard input, whichever shell it is given to.
+def in_bash(text: str, directory: str = ".") -> str:
+    """Return the command that has bash run `text` with nothing on its standard input, whichever shell it is given to.
 
-    Codex lets its agent choose the shell of each command, and type into it while it runs; its hooks see neither. bash,
-    sh and zsh read quoted words alike.
+    Codex lets its agent choose the shell of each command, and type into it while it runs; its hooks see neither, and
+    those of some versions are not told in which directory it will run. bash, sh and zsh read quoted words alike.
+
+    Args:
+        text: the command.
+        directory: in which it was judged; without that it does not run.
 
     Example:
-        >>> in_bash("ls -l").rpartition(" ")[0].startswith("exec /bin/bash --norc --noprofile -p -c ")
+        >>> in_bash("ls -l").startswith("exec /bin/bash --norc --noprofile -p -c ")
         True
     """
-    return f"exec /bin/bash --norc --noprofile -p -c {shlex.quote(_WRAPPED)} {shlex.quote(text)}"
+    return f"exec /bin/bash --norc --noprofile -p -c {shlex.join([_WRAPPED, text, directory])}"
 
 
 def other_shells(environ: Mapping[str, str], project: Path) -> str:

@@ -250,14 +250,12 @@ class Director:
         """
         links = Links(self.in_force().view if view is None else view, folds=self.folds)
         confinable = self.container is not None or (self.confined and links.view != HOST)
-        placed = replace(action, cwd=action.cwd or self.project, project=self.project)
-        return replace(
-            Situation.of(placed, confinable=confinable),
-            links=links,
-            container=self.container,
-            catalog=self.catalogs.catalog,
-            search_path=dict(action.env).get("PATH", "") if action.env else self._search_path,
-        )
+        situation = Situation.of(action, project=self.project, confinable=confinable)
+        situation.links = links
+        situation.container = self.container
+        situation.catalog = self.catalogs.catalog
+        situation.search_path = dict(action.env).get("PATH", "") if action.env else self._search_path
+        return situation
 
     def program(self, action: Action, reader: Reader | None = None, view: View | None = None) -> Program:
         """Return what `action` would run, as far as it can be seen.
@@ -279,15 +277,14 @@ class Director:
             catalog=self.catalogs.catalog,
         )
         if action.type == "bash" and action.interpreter == BASH:
-            in_force = self.in_force()
-            seen = in_force.view if view is None else view
+            seen = self.in_force().view if view is None else view
             on_disk = isinstance(reader or self.reader, DiskReader) and self.container is None
             if on_disk:
                 note_losses(program, action.cwd or self.project, seen, self._beginning, environ)
             if self.confined:
                 add_needs(program, action.content, action.cwd or self.project)
-                if on_disk and in_force.rules.protection:
-                    note_versions(program, action.cwd or self.project, seen, in_force.rules.protection.has, environ)
+                if on_disk and (protection := self.in_force().rules.protection):
+                    note_versions(program, action.cwd or self.project, seen, protection.has, environ)
             return program
         if action.type != "bash":
             program.doubt(f"actions of type {action.type!r} are not understood")
@@ -303,7 +300,7 @@ class Director:
         """
         call, span = action.content, (0, len(action.content))
         name = call.partition("(")[0]
-        command = SimpleCommand(name, [call], span, call, known=False)
+        command = SimpleCommand(f"{name}()", [call], span, call, known=False)  # it is no program of that name
         command.effects.append(Effect("execute", FUNCTION, name, True, span, "call"))
         program = Program([command])
         text, doubts = known_effects(action.agent, action.tool, action.arguments) if action.tool else ("", ())

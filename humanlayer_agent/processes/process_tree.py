@@ -1,8 +1,8 @@
 """The orphans of commands: what gets out of a reaper's sight comes back to us, for a command may kill its reaper.
 
 `reaper` adopts what its command leaves behind. Where the command has killed it, that falls to the next process above
-that adopts orphans, and that is this one. They can be told from children of our own: what a reaper has started can
-never be in our session.
+that adopts orphans, and that is this one, as long as a command runs. They can be told from children of our own: what a
+reaper has started can never be in our session.
 """
 
 import ctypes
@@ -20,6 +20,8 @@ from typing import Any
 
 from humanlayer_agent.processes import reaper
 
+_PR_GET_CHILD_SUBREAPER = 37
+
 _starting = threading.Lock()
 _reapers: set[int] = set()  # of commands that run now: children of ours that are no orphans
 _kept: set[int] = set()  # what commands were allowed to leave running: somebody must wait for it when it ends
@@ -34,13 +36,16 @@ class Brood:
     """
 
     def __init__(self, argv: Sequence[str | bytes], mark: str, **options: Any) -> None:
-        _adopt_orphans(os.getpid())
         self._mark = mark.encode()
         with _starting:  # a reaper that is not listed yet would be taken for an orphan
             _reap(_kept)
-            self._before = _children()
-            self.reaper = subprocess.Popen(argv, start_new_session=True, **options)
-            _reapers.add(self.reaper.pid)
+            _orphans.adopt()
+            try:
+                self._before = _children()
+                self.reaper = subprocess.Popen(argv, start_new_session=True, **options)
+                _reapers.add(self.reaper.pid)
+            finally:
+                _orphans.let_go_unless(_reapers)
 
     def end(self, *, reported: bool, keep_background: bool) -> int:
         """Wait for the reaper's end; kill what got out of its sight, and return how many processes that were.
@@ -65,6 +70,7 @@ class Brood:
         self.reaper.wait()
         with _starting:
             _reapers.discard(pid)
+            _orphans.let_go_unless(_reapers)
         return len(killed)
 
     def _orphans(self) -> set[int]:
@@ -117,8 +123,33 @@ def _children() -> set[int]:
     return {pid for pid, (_, parent, _) in reaper.processes().items() if parent == me}
 
 
+class _Adoption:
+    """Has orphans of our descendants become our children while commands run: what else this program has started, and
+    never waits for, is not to be left with it for the rest of its life.
+    """
+
+    def __init__(self) -> None:
+        self._before: int | None = None
+
+    def adopt(self) -> None:
+        """Adopt orphans from now on."""
+        if sys.platform == "linux":
+            if self._before is None:
+                said = ctypes.c_int()
+                _libc().prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(said), 0, 0, 0)
+                self._before = said.value
+            _libc().prctl(reaper.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def let_go_unless(self, wanted: set[int]) -> None:
+        """Be again what we were, unless there still are commands that run."""
+        if self._before is not None and not wanted:
+            _libc().prctl(reaper.PR_SET_CHILD_SUBREAPER, self._before, 0, 0, 0)
+            self._before = None
+
+
+_orphans = _Adoption()
+
+
 @cache
-def _adopt_orphans(pid: int) -> None:
-    """Have orphans of our descendants become our children. It lasts for the life of the process `pid`, which is us."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(reaper.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)

@@ -106,7 +106,8 @@ def analyse(
     note_written_through(walk.program, reader)
     note_elsewhere(walk.program.commands, place)
     note_settings(walk.program, reader, brought)
-    vars(walk).pop("scripts", None)  # they hold each other: what is left would wait for the garbage collector
+    if "scripts" in vars(walk):  # they hold each other: what is left would wait for the garbage collector
+        vars(vars(walk).pop("scripts")).clear()
     return walk.program
 
 

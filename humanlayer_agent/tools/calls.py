@@ -32,6 +32,8 @@ _PLAIN_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[\w.:~/?#%&=+,;()!*$-]+", re.I
 _PATCHED = re.compile(r"^\s*\*\*\* (Add File|Update File|Delete File|Move to): (.*)$", re.MULTILINE)
 _NAME = re.compile(r"[\w.:-]{1,200}", re.ASCII)
 _WILD = re.compile(r"[*?\[{]")
+_ASTRAY = re.compile(r"(?:^|/)\.\.(?:/|$)|\{[^}]*(?:/|\.\.)")
+"""What leads out of the folder before the first wildcard of a pattern."""
 _WORD = re.compile(r"\{([^{}]*)\}")
 _CALLED = re.compile(r"(?P<name>[\w.:-]+(?:/[\w.:-]+)*)\((?P<given>\{.*\})\)", re.DOTALL)
 
@@ -189,11 +191,13 @@ def known_effects(agent: str, name: str, arguments: str) -> tuple[str, tuple[str
 
 def loaded(text: str | bytes) -> Any:
     """Return what JSON says, read strictly: a key that stands twice in an object means one thing to one program, and
-    another to the next.
+    another to the next. Bytes are UTF-8, and may begin with a mark that says so.
 
     Raises:
         ValueError: it is no JSON, or not of that kind.
     """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8-sig")
     return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
 
 
@@ -254,12 +258,15 @@ def _reading(tool: Tool, given: Mapping[str, Any]) -> Call:
     flags = _collect(tool.name, tool.takes, given, found, doubts)
     if tool.needs and not any(given.get(name) is not None for name in tool.needs):
         raise NotACall(f"the call has no {' or '.join(tool.needs)}")
+    places = found.get("directory") or [""]
+    if len(set(places)) > 1 or places[0] != places[0].strip(_BLANKS) or places[0].startswith("~"):
+        doubts.append(f"in which directory {tool.name} works is not known")
     text = _templated(tool, given) if tool.does else "; ".join(filter(None, (make(found) for make in _MAKERS)))
     return Call(
         "command" if tool.runs else "touch",
         text,
         tuple(doubts),
-        (found.get("directory") or [""])[0],
+        places[0],
         flags,
         frozenset(tool.named("note")),
     )
@@ -281,9 +288,10 @@ def _collect(
             if argument.slot in ("list", "search", "folder"):
                 found.setdefault(argument.slot, [])
         elif argument.inner:
-            if not isinstance(value, Mapping):
-                raise NotACall(f"{name} is no object")
-            unsandboxed |= _collect(tool, argument.inner, value, found, doubts)
+            for each in value if argument.many and isinstance(value, list) else [value]:
+                if not isinstance(each, Mapping):
+                    raise NotACall(f"{name} is no object")
+                unsandboxed |= _collect(tool, argument.inner, each, found, doubts)
         elif argument.slot == "unsandboxed":
             unsandboxed |= value is not False
         elif argument.slot not in ("data", "note", "sql"):
@@ -324,6 +332,12 @@ def _for_each(slot: str, command: str) -> Callable[[Mapping[str, list[str]]], st
     return lambda found: f"{command} {_words(found[slot])}" if found.get(slot) else ""
 
 
+def _run(found: Mapping[str, list[str]]) -> str:
+    """Several commands are run one by one, each by a bash of its own."""
+    commands = found.get("bash", [])
+    return commands[0] if len(commands) == 1 else "; ".join(f"bash -c {shlex.quote(each)}" for each in commands)
+
+
 def _written(found: Mapping[str, list[str]]) -> str:
     return " ".join(f"> {word}" for path in found.get("write", ()) for word in spellings(path))
 
@@ -340,27 +354,27 @@ def _listed(found: Mapping[str, list[str]]) -> str:
 
 
 def _searched(found: Mapping[str, list[str]]) -> str:
-    if "pattern" not in found:
+    if not found.get("pattern"):
         return ""
     files = [each.rpartition("/")[2] for each in found.get("only", ()) if not each.startswith("!")]
     options = "".join(f"--include={shlex.quote('*' if each == '**' else each)} " for each in files)
-    pattern = shlex.quote(found["pattern"][0])
-    return f"grep -r {options}-e {pattern} -- {_words(found.get('search') or ['.'])}"
+    patterns = " ".join(f"-e {shlex.quote(each)}" for each in found["pattern"])
+    return f"grep -r {options}{patterns} -- {_words(found.get('search') or ['.'])}"
 
 
 def _named(found: Mapping[str, list[str]]) -> str:
-    """Names below a folder are told. A pattern may lead elsewhere: /etc/*, ../*."""
+    """Names below a folder are told. A pattern may lead elsewhere: /etc/*, ../*, and nobody knows where: */../../*."""
     if "names" not in found and "folder" not in found:
         return ""
     pattern = (found.get("names") or ["*"])[0]
     fixed = _WILD.split(pattern, maxsplit=1)[0].rpartition("/")[0] if "/" in pattern else ""
-    if pattern.startswith("/"):
-        return f"find {_words([fixed or '/'])} -path {shlex.quote(pattern)}"
-    folders = found.get("folder") or ["."]
-    if fixed:
+    if _ASTRAY.search(pattern[len(fixed) :]):
+        return f'find "$FOLDER" -path {shlex.quote(pattern)}'
+    folders = [fixed or "/"] if pattern.startswith("/") else found.get("folder") or ["."]
+    if fixed and not pattern.startswith("/"):
         folders = [f"{each}/{fixed}" for each in folders]
-    words = [f"./{word}" if word.startswith("-") else word for each in folders for word in spellings(each)]
-    return f"find {' '.join(words)} -path {shlex.quote(pattern)}"
+    places = [each if each.startswith(("/", "~/", ".")) else f"./{each}" for each in folders]  # -delete is an option
+    return f"find {_words(places)} -path {shlex.quote(pattern)}"
 
 
 def _patched(found: Mapping[str, list[str]]) -> str:
@@ -386,7 +400,7 @@ def _contacted(found: Mapping[str, list[str]]) -> str:
 
 
 _MAKERS: tuple[Callable[[Mapping[str, list[str]]], str], ...] = (
-    lambda found: "; ".join(found.get("bash", ())),
+    _run,
     _written,
     _patched,
     _for_each("delete", "rm -rf --"),

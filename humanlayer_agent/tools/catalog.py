@@ -6,10 +6,10 @@ what it may take, each argument with its slot:
     tools:
       Edit: {takes: {file_path: write, old_string: data}, may_take: {replace_all: data}}
 
-`[read]` stands for one or several files. Slots are in `SLOTS`. `needs` names arguments of which at least one is given.
-`does` says it as a shell command with words in braces, where slots do not suffice. Names of tools that do nothing of
-which their agent would not ask by other calls stand under `leaves`. Whatever is not listed is not guessed: a tool, or
-an argument, that nobody knows is asked about.
+`[read]` stands for one or several files, `{takes: ...}` for an object, and that in brackets for several. Slots are in
+`SLOTS`. `needs` names arguments of which at least one is given. `does` says it as a shell command with words in braces,
+where slots do not suffice. Names of tools that do nothing of which their agent would not ask by other calls stand under
+`leaves`. Whatever is not listed is not guessed: a tool, or an argument, that nobody knows is asked about.
 """
 
 import re
@@ -49,7 +49,7 @@ SLOTS = {
 _FOLDER = Path(__file__).with_name("catalog")
 _FILE_KEYS = {"agent", "server", "mcp", "tools", "leaves", "typed_into"}
 _TOOL_KEYS = {"takes", "may_take", "needs", "does"}
-_ONE_TEXT = {"bash", "pattern", "names", "move", "to", "directory", "unsandboxed"}
+_ONE_TEXT = {"names", "move", "to", "directory", "unsandboxed"}
 _WORD = re.compile(r"\{([^{}]*)\}")
 
 
@@ -63,7 +63,7 @@ class Argument:
 
     Attributes:
         slot: what it is (see `SLOTS`); "" for an object, whose own arguments are `inner`.
-        many: it may be a list of texts.
+        many: it may be a list of those.
         optional: it may be left out.
     """
 
@@ -225,11 +225,12 @@ class _File:
     def _argument(self, node: Any, where: str, *, optional: bool) -> Argument:
         import yaml
 
-        if isinstance(node, yaml.MappingNode):
-            found = self._mapping(node, where)
-            self._known(found, {"takes", "may_take"}, node)
-            return Argument("", optional=optional, inner=self._arguments(found, where, node))
         many = isinstance(node, yaml.SequenceNode)
+        inner = node.value[0] if many and len(node.value) == 1 else node
+        if isinstance(inner, yaml.MappingNode):
+            found = self._mapping(inner, where)
+            self._known(found, {"takes", "may_take"}, inner)
+            return Argument("", many=many, optional=optional, inner=self._arguments(found, where, inner))
         said = self._list(node) if many else [self._text(node)]
         if len(said) != 1 or said[0] not in SLOTS:
             raise self._error(node, f"{where}: {', '.join(said)!r} is no slot: {did_you_mean(said[0], SLOTS)}")

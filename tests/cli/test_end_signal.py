@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from humanlayer_agent.cli.shared.end_signal import EndSignal
+from humanlayer_agent.testing.patience import PATIENCE
 from tests.support import children
 
 _AT_EACH_INSTRUCTION = """
@@ -65,6 +66,13 @@ def test_it_waits_for_a_signal_that_comes_later() -> None:
     with EndSignal() as end_signal:
         threading.Timer(0.05, signal.pthread_kill, (threading.get_ident(), signal.SIGTERM)).start()
         assert end_signal.wait()
+
+
+def test_it_is_told_by_a_thread_that_it_is_over() -> None:
+    with EndSignal() as end_signal:
+        threading.Thread(target=end_signal.tell).start()
+        assert end_signal.wait(PATIENCE)
+        assert end_signal.wait(0)
 
 
 def test_a_second_ctrl_c_ends_it_at_once() -> None:

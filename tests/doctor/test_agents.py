@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from humanlayer_agent.cli import main
 from humanlayer_agent.doctor.checks import CHECKS
 from humanlayer_agent.doctor.context import Context, Finding
 from humanlayer_agent.hooks import hook_settings
@@ -28,6 +29,13 @@ Look = Callable[..., list[Finding]]
 def project(tmp_path: Path) -> Path:
     (tmp_path / "project" / ".claude").mkdir(parents=True)
     return tmp_path / "project"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a directory of our own: `hla init` sets up the project around it."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
 
 
 @pytest.fixture
@@ -180,6 +188,43 @@ def test_gemini(look: Look, tmp_path: Path) -> None:
     assert [each.status for each in look("hooks", PATH=str(bin_))] == ["ok"]
     written(gemini(), {})
     assert [each.status for each in look("hooks")] == ["warning"]
+
+
+@pytest.mark.parametrize("name", ["copilot", "opencode", "cline"])
+def test_agents_whose_hook_is_a_file_of_its_own(look: Look, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    agent = AGENTS[name]
+    path = hook_settings.settings_path(agent)
+    assert look("hooks") == []
+    hook_settings.settings_folder(agent).mkdir(parents=True)
+    (missing,) = look("hooks")
+    assert (missing.status, missing.todo) == ("warning", f"hla init --{name}")
+    assert main(["init", "--yes", agent.option]) == 0
+    assert [(each.status, each.said) for each in look("hooks")] == [
+        ("ok", f"{agent.title} asks us before it runs something")
+    ]
+    path.write_bytes(b"{ \xff")
+    assert look("hooks")[0].status == "failed"
+    written(path, "{}")
+    assert look("hooks")[0].status == "warning"
+
+
+def test_a_file_of_hooks_that_copilot_skips_without_a_word(look: Look) -> None:
+    agent = AGENTS["copilot"]
+    assert main(["init", "--yes", agent.option]) == 0
+    written(hook_settings.settings_path(agent).with_name("other.json"), "{")
+    assert [each.status for each in look("hooks")] == ["failed", "ok"]
+
+
+def test_a_script_that_may_not_be_executed_and_other_plugins(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    assert main(["init", "--yes", "--cline", "--opencode"]) == 0
+    hook_settings.settings_path(AGENTS["cline"]).chmod(0o600)
+    written(hook_settings.settings_path(AGENTS["opencode"]).with_name("more.ts"), "x")
+    found = look("hooks")
+    assert [each.status for each in found] == ["ok", "warning", "failed"]
+    assert "more.ts" in found[1].said
+    assert "may not be executed" in found[2].said
 
 
 # Links in mails

@@ -33,6 +33,19 @@ COMMON: dict[str, dict[str, Any]] = {
     "codex": {**CLAUDE, "turn_id": "t1", "model": "any"},
     "copilot": {"sessionId": "p1", "timestamp": 1795863639715},
     "opencode": {"hook_event_name": "tool.execute.before", "session_id": "ses_1", "tool_use_id": "call_0_0"},
+    "cline": {
+        "clineVersion": "",
+        "timestamp": "2026-11-28T11:35:49.407Z",
+        "taskId": "conv_1",
+        "hookName": "tool_call",
+        "sessionContext": {"rootSessionId": "1795865748639"},
+        "agent_id": "agent_1",
+        "parent_agent_id": None,
+        "workspaceRoots": ["/nowhere"],
+        "tool_call": {"id": "call_0_0"},
+        "iteration": 1,
+        "userId": "unknown",
+    },
 }
 """What each agent says beside the call, as it was seen."""
 COMMANDS = {
@@ -41,14 +54,26 @@ COMMANDS = {
     "codex": "Bash",
     "copilot": "bash",
     "opencode": "bash",
+    "cline": "run_commands",
 }
 """The tool of each agent that runs a command."""
 
 
 def question(agent: str, tool: str, inputs: object, **more: Any) -> dict[str, Any]:
     """A question in an agent's own form."""
-    fields = AGENTS[agent].fields
-    return {**COMMON[agent], fields["name"]: tool, fields["inputs"]: inputs, **more}
+    made: dict[str, Any] = json.loads(json.dumps(COMMON[agent]))
+    for field, value in (("name", tool), ("inputs", inputs)):
+        *path, last = AGENTS[agent].fields[field].split(".")
+        where = made
+        for key in path:
+            where = where[key]
+        where[last] = value
+    return {**made, **more}
+
+
+def inputs_of(agent: str, line: str) -> dict[str, Any]:
+    """What the tool of an agent that runs commands is given."""
+    return {"commands": [line]} if agent == "cline" else {"command": line}
 
 
 @dataclass(frozen=True)
@@ -69,12 +94,16 @@ class Answered:
         """allow, deny, ask, or "" where the tool's own rules decide."""
         specific = self.json.get("hookSpecificOutput", self.json)
         found = str(specific.get("permissionDecision") or self.json.get("decision") or "")
+        if "cancel" in self.json:
+            found = "deny" if self.json["cancel"] else ""
         return "" if found == "none" else found
 
     @property
     def reason(self) -> str:
         specific = self.json.get("hookSpecificOutput", self.json)
-        return str(specific.get("permissionDecisionReason") or self.json.get("reason") or "")
+        return str(
+            specific.get("permissionDecisionReason") or self.json.get("reason") or self.json.get("errorMessage") or ""
+        )
 
     @property
     def refused(self) -> bool:
@@ -149,7 +178,9 @@ class Machine:
     def asked_by(self, agent: str, tool: str, inputs: object, *options: str, **more: Any) -> Answered:
         """A question of any agent."""
         body = question(agent, tool, inputs, **{"cwd": str(self.project), **more})
-        return self.raw(json.dumps(body).encode(), agent, *_patient(options))
+        longest = AGENTS[agent].longest
+        late = ("--deadline", str(longest - 10)) if longest and "--deadline" not in options else ()
+        return self.raw(json.dumps(body).encode(), agent, *_patient((*options, *late)))
 
     def servers(self) -> list[int]:
         """The processes that answer in this home."""

@@ -51,6 +51,10 @@ def patch(*lines: str) -> dict[str, str]:
     [
         ("Bash", {"command": "rm -rf /srv/x"}, "deny"),
         ("Bash", {"command": "hla stop"}, "deny"),
+        ("Bash", {"command": "less a.txt"}, "deny"),
+        ("Bash", {"command": "cat a.txt | env LESS=-x /usr/bin/less"}, "deny"),
+        ("Bash", {"command": "bash -c 'vim a.txt'"}, "deny"),
+        ("Bash", {"command": "cat a.txt | head"}, "allow"),
         ("apply_patch", patch("*** Add File: a.txt", "+x"), ""),
         ("apply_patch", patch("*** Add File: a.txt", "+x", "*** Delete File: /etc/hosts"), "deny"),
         ("apply_patch", patch("*** Update File: a.txt", "*** Move to: ../.bashrc", "-x"), "deny"),
@@ -116,7 +120,10 @@ def test_what_is_allowed_runs_as_it_was_judged_in_whatever_shell_the_agent_has_c
 
 def test_the_hook_answers_with_that_command(machine: Machine) -> None:
     answered = ask(machine, "Bash", {"command": TEXTS[0], "timeout_ms": 5})
-    assert answered.json["hookSpecificOutput"]["updatedInput"] == {"command": in_bash(TEXTS[0]), "timeout_ms": 5}
+    assert answered.json["hookSpecificOutput"]["updatedInput"] == {
+        "command": in_bash(TEXTS[0], str(machine.project)),
+        "timeout_ms": 5,
+    }
 
 
 def test_what_is_no_command_is_not_made_one(machine: Machine) -> None:
@@ -127,7 +134,7 @@ def test_what_is_no_command_is_not_made_one(machine: Machine) -> None:
     )
     decision = Director.load("default", project=machine.project).evaluate(Action("> /etc/x"))
     permit = Permit("p", "0" * 64, Action("> /etc/x"), decision, 0, approved_by="alice", request_id="r")
-    reply = _allowed(question, decision, permit)
+    reply = _allowed(question, str(machine.project), decision, permit)
     assert (reply.verdict, reply.command) == ("none", "")  # its own rules go on
 
 
@@ -159,6 +166,16 @@ def test_what_is_left_in_the_background_is_not_waited_for_and_nothing_else_is_re
     first, *others = done.stdout.splitlines()
     os.kill(int(first), 9)
     assert ("more" in done.stdout, "function" in done.stdout, others[-1]) == (False, False, "1")
+
+
+def test_it_runs_in_the_directory_in_which_it_was_judged_or_not_at_all(tmp_path: Path) -> None:
+    place = tmp_path / "a 'b"
+    place.mkdir()
+    done = subprocess.run(["sh", "-c", in_bash("pwd", str(place))], capture_output=True, text=True, cwd="/")
+    assert done.stdout == f"{place}\n"
+    place.rmdir()
+    done = subprocess.run(["sh", "-c", in_bash("echo ran", str(place))], capture_output=True, text=True, cwd="/")
+    assert (done.returncode, done.stdout) == (126, "")
 
 
 def test_a_long_text_is_one_word(machine: Machine) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from humanlayer_agent.cli.app import command_tree
 from humanlayer_agent.hooks.coding_agents import AGENTS
 from humanlayer_agent.hooks.hook_settings import with_hook
 from tests.hooks.conftest import COMMANDS, Machine, question
@@ -43,6 +44,22 @@ def test_settings(machine: Machine, name: str) -> None:
         )
         assert done.returncode == 0, done.stderr
         assert b'"' + verdict + b'"' in done.stdout
+
+
+def test_mcp_servers() -> None:
+    """Every entry is a call of `hla` that can be made, and names a server as rules do."""
+    servers = json.loads((EXAMPLES / "mcp-servers.json").read_text())["mcpServers"]
+    group = command_tree().commands["mcp"]
+    for name, entry in servers.items():
+        assert (entry["command"], entry["args"][0]) == ("hla", "mcp")
+        if entry["args"][1] == "ask":
+            assert group.commands["ask"].make_context("ask", entry["args"][2:]).params["deadline"] == 50
+            continue
+        context = group.make_context("mcp", entry["args"][1:])
+        given, (server,) = context.params, context.meta.values()
+        assert given["name"] == name
+        assert bool(server) is not bool(given["http"])
+        assert set(given["pass_env"] or ()) == set(entry.get("env", ()))
 
 
 @pytest.mark.parametrize("name", SETTINGS)

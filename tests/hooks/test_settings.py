@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.cli import main
+from humanlayer_agent.cli.app import command_tree
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.hooks import hook_settings
-from humanlayer_agent.hooks.coding_agents import AGENTS
+from humanlayer_agent.hooks.coding_agents import AGENTS, CodingAgent
 from humanlayer_agent.testing.patience import PATIENCE
 from tests.support import children, enclosures, extent
 from tests.support.keys import known_passphrase, make_key
@@ -242,3 +244,144 @@ def test_what_is_written_answers(own_user: Path, tmp_path: Path) -> None:
     os.kill(int(lock.read_text()), 9)
     assert done.returncode == 0
     assert b'"allow"' in done.stdout
+
+
+# ---- other coding agents
+
+
+OTHERS = [agent for agent in AGENTS.values() if agent.name != "claude-code"]
+IN_SETTINGS = [agent for agent in AGENTS.values() if agent.entry != "plugin"]
+PLUGINS = [agent for agent in AGENTS.values() if agent.entry == "plugin"]
+
+
+def name_of(agent: CodingAgent) -> str:
+    return agent.name
+
+
+@pytest.mark.parametrize("agent", IN_SETTINGS, ids=name_of)
+def test_nothing_is_lost_of_anybodys_settings(agent: CodingAgent) -> None:
+    event = agent.event or "preToolUse"
+    other = {"command": "mine.sh"} if agent.entry != "matcher" else MINE["hooks"]["PreToolUse"][0]
+    mine = {"$schema": "x", "version": 1, "hooks": {"other": [{"a": 1}], event: [other]}, "unknown": {"ü": [1, None]}}
+    added = hook_settings.with_hook(agent, mine)
+    assert added["hooks"][event][0] == other
+    assert {**added, "hooks": mine["hooks"], "env": 0} == {**mine, "env": 0}
+    assert hook_settings.with_hook(agent, added) == added
+    waits = hook_settings.with_hook(agent, added, "wait")
+    assert len(waits["hooks"][event]) == 2
+    assert hook_settings.with_hook(agent, waits) == waits
+    with pytest.raises(ConfigError, match="nothing was changed"):
+        hook_settings.with_hook(agent, {"hooks": {event: {}}})
+
+
+@settings(max_examples=extent.examples(50))
+@given(st.sampled_from(IN_SETTINGS), KEYS, st.lists(JSON, max_size=3))
+def test_whatever_anybodys_settings_hold(agent: CodingAgent, others: dict[str, Any], entries: list[Any]) -> None:
+    event = agent.event or "preToolUse"
+    full = {**others, "version": 1, "hooks": {event: entries, "Other": entries}}
+    added = hook_settings.with_hook(agent, full)
+    assert added["hooks"][event][:-1] == entries
+    assert {**added, "hooks": 0, "env": 0} == {**full, "hooks": 0, "env": 0}
+    assert hook_settings.with_hook(agent, added) == added
+
+
+@pytest.mark.parametrize("agent", AGENTS.values(), ids=name_of)
+def test_every_deadline_is_below_the_agents(agent: CodingAgent) -> None:
+    for ask in agent.asks:
+        words = hook_settings.hook_words(agent, ask)
+        deadline = int(words[words.index("--deadline") + 1])
+        if agent.longest:
+            assert deadline + 5 <= agent.longest
+        if agent.entry == "plugin":
+            late = [int(each) for each in re.findall(r"LATE_MS = (\d+)", hook_settings.plugin_text(agent, ask))]
+            assert all(deadline * 1000 + 5_000 <= each for each in late)
+        else:
+            entry = hook_settings.hook_entry(agent, ask)
+            name, unit = agent.timeout
+            (late_at,) = [each[name] for each in entry.get("hooks", [entry])]
+            assert (deadline + 5) * unit <= late_at
+
+
+@pytest.mark.parametrize("agent", OTHERS, ids=name_of)
+def test_init_writes_the_hook_of_each(
+    agent: CodingAgent, own_user: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if agent.variable:
+        monkeypatch.delenv(agent.variable, raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    path = hook_settings.settings_path(agent)
+    assert path.is_relative_to(own_user)
+    assert main(["init", "--yes", agent.option, "--ask", "wait"]) == 0
+    assert str(path) in capsys.readouterr().out
+    text = path.read_text()
+    assert "--ask" in text
+    assert "wait" in text
+    assert os.access(path, os.X_OK) is text.startswith("#!")
+    assert main(["init", "--yes", agent.option]) == 0  # keeps how is asked
+    assert "is there" in capsys.readouterr().out
+    assert path.read_text() == text
+    assert main(["init", "--yes", agent.option, "--ask", "deny"]) == 0
+    assert path.read_text() != text
+    assert path.with_name(f"{path.name}.old").read_text() == text
+
+
+@pytest.mark.parametrize("agent", PLUGINS, ids=name_of)
+def test_a_file_of_somebody_elses_is_not_replaced(
+    agent: CodingAgent, own_user: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    path = hook_settings.settings_path(agent)
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    assert main(["init", "--yes", agent.option]) == 2
+    assert "is not ours" in capsys.readouterr().err
+    assert path.read_text() == "mine"
+
+
+def test_ways_to_ask_that_an_agent_has_not(own_user: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "--yes", "--codex", "--ask", "tool"]) == 2
+    assert "must be one of deny, wait for Codex" in capsys.readouterr().err
+    assert main(["init", "--yes", "--ask", "wait"]) == 2
+    assert main(["init", "--yes", "--codex", "--confine"]) == 2
+    assert main(["hook", "cline", "--ask", "wait", "--deadline", "590"]) == 2
+
+
+def test_the_command_line_knows_every_agent() -> None:
+    commands = command_tree().commands
+    for name in AGENTS:
+        assert name in str(commands["hook"].help)
+    options = {option for each in commands["init"].params for option in each.opts}
+    assert {agent.option for agent in AGENTS.values()} <= options
+
+
+def test_several_agents_at_once(own_user: Path) -> None:
+    assert main(["init", "--yes", "--codex", "--copilot", "--gemini-cli"]) == 0
+    for name in ("codex", "copilot", "gemini-cli"):
+        assert "humanlayer_agent.cli hook" in hook_settings.settings_path(AGENTS[name]).read_text()
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "stops"),
+    [
+        ('{"cancel": false}', 0, False),
+        ('{"cancel": true, "errorMessage": "no"}', 0, True),
+        ('{"cancel": true, "errorMessage": "no"}', 2, True),
+        ("", 0, True),
+        ("", 2, True),
+        ("Traceback", 1, True),
+        ('{"cancel": false} trailing', 0, True),
+        ('{"cancel": false}\\n{"cancel": false}', 0, True),
+        ('noise\\n{"cancel": false}', 0, True),
+    ],
+)
+def test_clines_script_says_a_word_whatever_becomes_of_the_hook(
+    tmp_path: Path, answer: str, code: int, stops: bool
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nprintf '{answer}'\nexit {code}\n")
+    python.chmod(0o700)
+    script = tmp_path / "PreToolUse"
+    script.write_text(hook_settings.plugin_text(AGENTS["cline"], "deny", str(python)))
+    done = subprocess.run(["sh", script], capture_output=True, text=True, input="{}")
+    assert json.loads(done.stdout)["cancel"] is stops
+    assert done.returncode == 0

@@ -1,5 +1,6 @@
 """Running one judged command: real bash, real processes."""
 
+import ctypes
 import os
 import re
 import shutil
@@ -237,6 +238,32 @@ class TestNothingIsLeft:
             assert child.poll() is None
             child.kill()
             assert child.wait() == -signal.SIGKILL
+
+    @linux
+    def test_orphans_of_others_go_where_they_would_go_without_us(self) -> None:
+        """Nobody here waits for them: they would stay as zombies, and who looks whether they live finds them."""
+        starts = ["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"]
+        before = int(subprocess.run(starts, capture_output=True, check=True).stdout)
+        bash("true")
+        assert bash("kill -9 $PPID").unwatched
+        afterwards = int(subprocess.run(starts, capture_output=True, check=True).stdout)
+        table = reaper.processes()
+        for pid in (before, afterwards):
+            os.kill(pid, signal.SIGKILL)
+        assert table[before][1] == table[afterwards][1] != os.getpid()
+
+    @linux
+    def test_who_adopts_orphans_anyway_goes_on(self) -> None:
+        libc = ctypes.CDLL(None)
+        libc.prctl(reaper.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        try:
+            bash("true")
+            starts = ["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"]
+            orphan = int(subprocess.run(starts, capture_output=True, check=True).stdout)
+            os.kill(orphan, signal.SIGKILL)
+            assert os.waitpid(orphan, 0)[0] == orphan
+        finally:
+            libc.prctl(reaper.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
     @linux
     def test_what_may_stay_is_waited_for(self, tmp_path: Path) -> None:

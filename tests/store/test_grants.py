@@ -604,7 +604,7 @@ def _set_back(path: Path) -> None:
             connection.execute(f"DROP TABLE {table}")
         connection.execute("ALTER TABLE vote DROP COLUMN scope")
         connection.execute("DROP TRIGGER request_owner")
-        connection.execute("ALTER TABLE run DROP COLUMN durable")
+        connection.execute("ALTER TABLE request DROP COLUMN kept")
         connection.execute(old.execute("SELECT sql FROM sqlite_schema WHERE name = 'request_owner'").fetchone()[0])
         connection.execute("PRAGMA user_version=10")
 

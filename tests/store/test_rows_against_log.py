@@ -94,7 +94,7 @@ def edit(path: Path, *statements: str) -> None:
         ("DELETE FROM vote", "its row is missing"),
         ("DELETE FROM execution", "its row is missing"),
         (
-            "INSERT INTO run SELECT 'forged', agent, instance, requester, project, process, 1, NULL, 'open', '', 0, 0 "
+            "INSERT INTO run SELECT 'forged', agent, instance, requester, project, process, 1, NULL, 'open', '', 0 "
             "FROM run",
             "no event",
         ),

@@ -48,6 +48,11 @@ def judged(text: str) -> PolicyDecision:
         ("claude-code", "Glob", {"pattern": "src/**/*.py"}, "find ./src -path 'src/**/*.py'"),
         ("claude-code", "Glob", {"pattern": "/root/.ssh/*"}, "find /root/.ssh -path '/root/.ssh/*'"),
         ("claude-code", "Glob", {"pattern": "../../*", "path": "-delete"}, "find ./-delete/../.. -path '../../*'"),
+        ("claude-code", "Glob", {"pattern": "*", "path": "("}, "find './(' -path '*'"),
+        ("claude-code", "Glob", {"pattern": "*", "path": "~/.ssh"}, "find '~/.ssh' ~/.ssh -path '*'"),
+        ("claude-code", "Glob", {"pattern": "*.{ts,tsx}"}, "find . -path '*.{ts,tsx}'"),
+        ("claude-code", "Glob", {"pattern": "*/../../*"}, "find \"$FOLDER\" -path '*/../../*'"),
+        ("claude-code", "Glob", {"pattern": "{/etc,/root}/*"}, "find \"$FOLDER\" -path '{/etc,/root}/*'"),
         ("claude-code", "Monitor", {"ws": {"url": "wss://example.org/x"}}, "curl -g -- wss://example.org/x"),
         ("claude-code", "WebFetch", {"url": "http://a@b/", "prompt": "x"}, 'curl -- "$ADDRESS"'),
         ("gemini-cli", "run_shell_command", {"command": "ls", "dir_path": "src"}, "ls"),
@@ -64,6 +69,17 @@ def judged(text: str) -> PolicyDecision:
         ("copilot", "grep", {"pattern": "x", "paths": "a"}, "grep -r -e x -- a"),
         ("copilot", "view", {"path": "a", "view_range": [1, 2]}, "cat -- a"),
         ("opencode", "bash", {"command": "ls", "workdir": "src"}, "ls"),
+        ("cline", "run_commands", {"commands": ["ls"]}, "ls"),
+        ("cline", "run_commands", {"commands": "ls"}, "ls"),
+        ("cline", "run_commands", {"commands": ["cat <<X", "rm x"]}, "bash -c 'cat <<X'; bash -c 'rm x'"),
+        ("cline", "read_files", {"files": [{"path": "a", "start_line": 1}, {"path": "b"}]}, "cat -- a b"),
+        ("cline", "search_codebase", {"queries": ["a", "-f/x"]}, "grep -r -e a -e -f/x -- ."),
+        (
+            "cline",
+            "fetch_web_content",
+            {"requests": [{"url": "http://localhost/", "prompt": "x"}]},
+            "curl -g -- http://localhost/",
+        ),
         ("opencode", "read", {"filePath": "/srv/x"}, "cat -- /srv/x"),
         (
             "opencode",
@@ -90,6 +106,7 @@ def test_a_name_that_looks_like_another_is_another(name: str) -> None:
     ("agent", "name"),
     [
         ("codex", "mcp__filesystem__write_file"),
+        ("cline", "filesystem__write_file"),
         ("claude-code", "mcp__filesystem__write_file"),
         ("gemini-cli", "mcp_filesystem_write_file"),
         ("copilot", "filesystem-write_file"),
@@ -118,6 +135,7 @@ def test_a_tool_of_a_server_stays_a_call_whatever_is_known_of_it(agent: str, nam
         ("Monitor", {"ws": {}}),
         ("Monitor", {"ws": {"url": ["wss://x/"]}}),
         ("Grep", {"path": "a"}),
+        ("Grep", {"pattern": ["a"]}),
     ],
 )
 def test_what_the_tool_could_not_do_either_is_no_call(name: str, inputs: dict[str, Any]) -> None:
@@ -142,6 +160,16 @@ def test_an_argument_that_nobody_knows_is_told(name: str, inputs: dict[str, Any]
     assert len(call.doubts) == 1
     assert "is not known" in call.doubts[0]
     assert call.doubts[0].isprintable()
+
+
+@pytest.mark.parametrize(
+    "places",
+    [{"dir_path": "src", "directory": "/srv"}, {"dir_path": " /srv"}, {"directory": "~"}, {"dir_path": "~/x"}],
+)
+def test_a_directory_that_is_not_certain(places: dict[str, str]) -> None:
+    call = call_of("gemini-cli", "run_shell_command", {"command": "rm -rf build", **places})
+    assert call.doubts == ("in which directory run_shell_command works is not known",)
+    assert call_of("gemini-cli", "run_shell_command", {"command": "ls", "dir_path": "a", "directory": "a"}).doubts == ()
 
 
 def test_what_is_null_is_not_there() -> None:

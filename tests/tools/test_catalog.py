@@ -93,7 +93,7 @@ SOUND = "agent: x\nmcp: mcp__{server}__{tool}\ntools:\n  Read: {takes: {path: re
         (SOUND + "  Other: {takes: {path: raed}}\n", 5, "did you mean read?"),
         (SOUND + "  Other: {takes: {path: [read, write]}}\n", 5, "is no slot"),
         (SOUND + "  Other: {takes: {path: []}}\n", 5, "a list is expected"),
-        (SOUND + "  Other: {takes: {path: [bash]}}\n", 5, "no list"),
+        (SOUND + "  Other: {takes: {path: [names]}}\n", 5, "no list"),
         (SOUND + "  Other: {takes: {path: read}, may_take: {path: read}}\n", 5, "under takes as well"),
         (SOUND + "  Other: {}\n", 5, "takes is missing"),
         (SOUND + "  Other: {takes: {path: read}, needs: [path]}\n", 5, "nothing that it may take"),

@@ -1,6 +1,6 @@
 """mini-swe-agent's interactive agent, supervised (see `mini`)."""
 
-from typing import Any, Literal
+from typing import Any
 
 from minisweagent.agents import interactive
 from minisweagent.agents.interactive import InteractiveAgent, InteractiveAgentConfig
@@ -14,14 +14,17 @@ console = make_safe(interactive)
 
 
 class SupervisedInteractiveAgentConfig(InteractiveAgentConfig):  # type: ignore[misc]
-    """mini's settings, and ours. The mode is yolo: mini's `confirm` asks about everything a second time."""
+    """mini's settings, and the section `supervision`."""
 
-    mode: Literal["human", "confirm", "yolo"] = "yolo"
     supervision: Supervision = Supervision()
 
 
 class SupervisedInteractiveAgent(Supervised, InteractiveAgent):  # type: ignore[misc]
-    """mini's interactive agent, supervised (see `Supervised`). Commands of its human mode are judged like any other."""
+    """mini's interactive agent, supervised (see `Supervised`). Commands of its human mode are judged like any other.
+
+    Its mode is mini's own, so `confirm` where none is given: mini asks about every command of the model first, and what
+    is confirmed there is judged all the same. In mode yolo only supervision asks.
+    """
 
     default_config_class = SupervisedInteractiveAgentConfig
 

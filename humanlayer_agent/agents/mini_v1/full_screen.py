@@ -13,12 +13,9 @@ class SupervisedTextualAgent(Supervised, TextualAgent):  # type: ignore[misc]
     """mini's full-screen agent, supervised (see `Supervised`).
 
     It asks in its own input line, as the terminal's prompt would break the display: only the whole word Yes approves,
-    anything else is a refusal, also what the keys for another mode put in. Its mode is yolo where none is given.
+    anything else is a refusal, also what the keys for another mode put in. Its mode is mini's own, so `confirm` where
+    none is given (see `SupervisedInteractiveAgent`).
     """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("mode", "yolo")
-        super().__init__(*args, **kwargs)
 
     def _own_user(self) -> Any:
         return _InputLine(self)

@@ -15,11 +15,11 @@ console = make_safe(interactive)
 class SupervisedInteractiveAgent(Supervised, InteractiveAgent):  # type: ignore[misc]
     """mini's interactive agent, supervised (see `Supervised`). Commands of its human mode are judged like any other.
 
-    Its mode is yolo where none is given: mini's `confirm` asks about everything again, and there Enter approves.
+    Its mode is mini's own, so `confirm` where none is given: mini asks about every command of the model first, and what
+    is confirmed there is judged all the same. In mode yolo only supervision asks.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("mode", "yolo")
         super().__init__(*args, **kwargs)
         announce(console, self.config.mode)
 

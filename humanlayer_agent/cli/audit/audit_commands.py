@@ -381,7 +381,13 @@ def _what(event: dict[str, Any]) -> str:
             names = ("store", "why", "file", "signer")
             return " ".join(said[name] for name in names if name in said)
         case _:
-            return said.get("channel", "")
+            return " ".join(filter(None, (said.get("channel"), said.get("server"), _tools(event))))
+
+
+def _tools(event: dict[str, Any]) -> str:
+    """The tools of a server that have become others."""
+    named = ((how, ", ".join(map(_text, event.get(how) or ()))) for how in ("added", "changed", "removed"))
+    return "; ".join(f"{how}: {names}"[:_SHOWN] for how, names in named if names)
 
 
 def _grant(event: dict[str, Any]) -> str:

@@ -53,6 +53,7 @@ def init(
     codex: Annotated[bool, typer.Option("--codex", help="The same for Codex.")] = False,
     copilot: Annotated[bool, typer.Option("--copilot", help="The same for GitHub Copilot CLI.")] = False,
     opencode: Annotated[bool, typer.Option("--opencode", help="The same for OpenCode.")] = False,
+    cline: Annotated[bool, typer.Option("--cline", help="The same for Cline's command line.")] = False,
     ask: Annotated[
         Literal["tool", "wait", "deny"] | None,
         typer.Option(help="With a coding agent: who is asked; see hla hook --help."),
@@ -75,6 +76,7 @@ def init(
         "codex": codex,
         "copilot": copilot,
         "opencode": opencode,
+        "cline": cline,
     }
     agents = [AGENTS[name] for name, wanted in given.items() if wanted]
     if ask and not agents:

@@ -122,6 +122,7 @@ def _check_confinable(project: Path | None, planned: Mapping[Path, dict[str, Any
 def _write(path: Path, text: str, *, existed: bool) -> None:
     try:
         mode = path.stat().st_mode & 0o777 if existed else 0o600
+        mode |= 0o100 if text.startswith("#!") else 0
         with new_files() as files:
             files.folder(path.parent, 0o700)
             files.add(path, text.encode("utf-8", "surrogatepass"), mode=mode, replaces=existed)

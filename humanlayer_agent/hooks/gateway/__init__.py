@@ -282,7 +282,7 @@ class Gateway:
 
     def _decided(self, call: _Call) -> Message | None:
         """The answer that the client gets from us; None where the server has been asked, or nobody waits any more."""
-        action, doubt = self._action(call), self._doubt(call)
+        action, told, doubt = self._action(call), self._lists.doubt(call.tool), self._doubt(call)
         self._director.doubts[call.key] = doubt
         if call.method == COMPLETE and (answer := self._completed(call, action)):
             return answer
@@ -296,9 +296,17 @@ class Gateway:
             return self._taken_back(call, permit, _CHANGED)
         if not permit.started and (denial := self._gate.start(permit, self._action(call))):
             return self._refusal(call, denial_text(denial))
-        if doubt and call.tool and permit.request_id and not permit.granted:
-            self._lists.accept(call.tool, doubt)
-        return self._forwarded(call, permit)
+        answer = self._forwarded(call, permit)
+        if answer is None and call.tool and permit.request_id and not permit.granted:
+            self._accept(call.tool, told)
+        return answer
+
+    def _accept(self, tool: str, doubt: str) -> None:
+        """Keep what the server says of a tool now: a human has seen it, and approved a call."""
+        try:
+            self._lists.accept(tool, doubt)
+        except (OSError, ConfigError) as why:
+            self._say(f"what it says of {tool} can't be kept: {describe(why)}")
 
     def _forwarded(self, call: _Call, permit: Permit) -> Message | None:
         with self._lock:

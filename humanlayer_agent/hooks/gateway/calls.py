@@ -1,4 +1,4 @@
-"""What a client wants of a server, as an action that is judged: the call of a tool, and whatever else does something.
+"""The requests of a client as actions that are judged: calls of tools, and whatever else does something.
 
 Actions are named as coding agents name the tools of their servers, so that one rule holds for hooks and gateway:
 `mcp__SERVER__TOOL`. A request that is no tool's call has its method in the place of the tool

@@ -123,25 +123,32 @@ class ToolLists:
         speaks against it.
         """
         with self._lock:
-            accepted = (self._accepted or {}).get(name)
-            now = self._now.get(name)
-            if name in self._twice:
-                return f"The server lists the tool {one_line(name)} twice, and says something else of it each time."
-            if now is None and accepted is not None and not self._whole:
-                return ""  # the client knows it from an earlier list
-            if now is None:
-                return f"The server does not list the tool {one_line(name)}."
-            if accepted is None:
-                return f"The tool {one_line(name)} is new: this server did not have it before.{_says(now)}"
-            other = now if accepted != now else self._told_otherwise.get(name, now)
-            return "" if accepted == other else _difference(name, accepted, other)
+            return self._doubt(name)
+
+    def _doubt(self, name: str) -> str:
+        accepted = (self._accepted or {}).get(name)
+        now = self._now.get(name)
+        if name in self._twice:
+            return f"The server lists the tool {one_line(name)} twice, and says something else of it each time."
+        if now is None and accepted is not None and not self._whole:
+            return ""  # the client knows it from an earlier list
+        if now is None:
+            return f"The server does not list the tool {one_line(name)}."
+        if accepted is None:
+            return f"The tool {one_line(name)} is new: this server did not have it before.{_says(now)}"
+        other = now if accepted != now else self._told_otherwise.get(name, now)
+        return "" if accepted == other else _difference(name, accepted, other)
 
     def accept(self, name: str, doubt: str) -> None:
-        """Keep what is said of a tool now: a human has approved a call of it, and was told of this `doubt`."""
-        if not doubt or self.doubt(name) != doubt:
-            return
+        """Keep what is said of a tool now: a human has approved a call of it, and was told of this `doubt`.
+
+        Raises:
+            OSError: it can't be kept.
+            ConfigError: what was kept before can't be read.
+        """
         with self._lock:
-            if (now := self._now.get(name)) is not None and name not in self._twice:
+            now = self._now.get(name)
+            if now is not None and name not in self._twice and self._doubt(name) == doubt != "":
                 self._accepted = (self._read() or self._accepted or {}) | {name: now}
                 self._told_otherwise.pop(name, None)
                 self._write()

@@ -1,5 +1,6 @@
 """The real server, as the gateway reaches it: a program that it has started, or an address."""
 
+import concurrent.futures
 import contextlib
 import os
 import queue
@@ -115,7 +116,9 @@ class HttpServer:
 
     def __init__(self, url: str, *, token: str = "", schema: Callable[[str], Any] = lambda tool: None) -> None:
         from anyio.from_thread import start_blocking_portal
+        from mcp.client.streamable_http import streamable_http_client
 
+        self._connect = streamable_http_client
         self._url, self._token, self._schema = _checked(url, token), token, schema
         self._arrived: queue.Queue[Message | Unfit] = queue.Queue(MAX_UNREAD)
         self._unsent: Any = None
@@ -162,7 +165,10 @@ class HttpServer:
             yield message
 
     def close(self) -> None:
-        """End the session."""
+        """Have sent what is not, for a moment, and end the session."""
+        with contextlib.suppress(Exception):
+            self._portal.call(self._unsent.close)
+        concurrent.futures.wait([self._exchange], LAST_S)
         self._exchange.cancel()
         self._stack.close()
 
@@ -177,7 +183,6 @@ class HttpServer:
         import anyio
         import anyio.to_thread
         import httpx2
-        from mcp.client.streamable_http import streamable_http_client
         from mcp.shared.message import SessionMessage
 
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
@@ -185,13 +190,14 @@ class HttpServer:
         self._unsent, unsent = anyio.create_memory_object_stream[SessionMessage](MAX_UNREAD)
         async with (
             httpx2.AsyncClient(headers=headers, timeout=timeout) as client,
-            streamable_http_client(self._url, http_client=client, max_sse_event_size=LONGEST) as (arrives, send),
+            self._connect(self._url, http_client=client, max_sse_event_size=LONGEST) as (arrives, send),
             anyio.create_task_group() as group,
         ):
 
             async def pass_on() -> None:
                 async for message in unsent:
                     await send.send(message)
+                await send.aclose()  # once it has sent the last one, nothing more arrives
 
             group.start_soon(pass_on)
             ready.set()

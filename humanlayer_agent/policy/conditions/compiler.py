@@ -74,11 +74,15 @@ class Situation:
     """From where its paths may go."""
 
     @classmethod
-    def of(cls, action: Action, *, confinable: bool = False) -> "Situation":
+    def of(cls, action: Action, *, project: str = "", confinable: bool = False) -> "Situation":
         """Return the circumstances that an action brings itself. Where a tool runs only the tool knows, so that paths
         may go from the project as well.
+
+        Args:
+            project: where it starts if it does not say so, in the place of the project that it names.
         """
-        places = (action.cwd, action.project) if action.type == FUNCTION else (action.cwd,)
+        cwd = action.cwd or project
+        places = (cwd, project or action.project) if action.type == FUNCTION else (cwd,)
         return cls(
             agent=action.agent,
             tool=action.tool,
@@ -161,14 +165,16 @@ class Compiler:
         clauses: list[Clause] = []
         roles = frozenset(paths.role) if paths.role is not None else None
 
+        def is_touched(effect: Effect) -> bool:
+            return is_about_file(effect) and (roles is None or effect.role in roles)
+
         def touched(command: SimpleCommand, effect: Effect | None) -> list[Effect]:
-            found = _files(command, effect)
-            return found if roles is None else [e for e in found if e.role in roles]
+            return [e for e in ([effect] if effect is not None else command.effects) if is_touched(e)]
 
         def any_touched(among: PathSet, holds: Holds) -> Clause:
             def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
                 if effect is not None:
-                    return holds(among, effect, situation) if touched(command, effect) else NO
+                    return holds(among, effect, situation) if is_touched(effect) else NO
                 unseen = _unseen_in(among, command, effect, situation)
                 return max([unseen, *(holds(among, each, situation) for each in touched(command, effect))])
 
@@ -177,7 +183,7 @@ class Compiler:
         def all_touched(among: PathSet, holds: Holds) -> Clause:
             def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
                 if effect is not None:
-                    return holds(among, effect, situation) if touched(command, effect) else NO
+                    return holds(among, effect, situation) if is_touched(effect) else NO
                 return _all_of(
                     (holds(among, each, situation) for each in touched(command, effect)), _unseen(command, effect)
                 )
@@ -574,15 +580,9 @@ def _unseen_contact(command: SimpleCommand, effect: Effect | None, situation: Si
     return _unseen(command, effect) if containment.unseen(CONTACTS, situation.confinement) else NO
 
 
-def _files(command: SimpleCommand, effect: Effect | None) -> list[Effect]:
-    if effect is not None:
-        return [effect] if effect.kind in FILE_KINDS and _is_path(effect) else []
-    return [e for e in command.effects if e.kind in FILE_KINDS and _is_path(e)]
-
-
-def _is_path(effect: Effect) -> bool:
-    """An execute effect is about a file only where its operand is one."""
-    return effect.kind != "execute" or (effect.operand or "").startswith("/")
+def is_about_file(effect: Effect) -> bool:
+    """Tell whether conditions about paths can hold of an effect; of what is executed only where it is a file."""
+    return effect.kind in FILE_KINDS and (effect.kind != "execute" or (effect.operand or "").startswith("/"))
 
 
 def _contacts(command: SimpleCommand, effect: Effect | None) -> list[Effect]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from humanlayer_agent.action import FUNCTION
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Profile
 from humanlayer_agent.policy.conditions import containment, private_programs, tool_calls, variable_uses
-from humanlayer_agent.policy.conditions.compiler import Situation, names_of
+from humanlayer_agent.policy.conditions.compiler import Situation, is_about_file, names_of
 from humanlayer_agent.policy.conditions.dataflow import Source, Tracing
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, Excuse, compiled
@@ -87,6 +87,7 @@ class Rules:
         self.keep = keep
         self._named = frozenset[str]().union(*(rule.programs for rule in self.all if rule.programs is not None))
         self._concerning: dict[tuple[str | None, tuple[str, ...] | None], tuple[CompiledRule, ...]] = {}
+        self._fitting: dict[tuple[tuple[str, ...] | None, str, str, bool], tuple[CompiledRule, ...]] = {}
         git = (rule.confined for rule in self.concerning("git", "metadata") if rule.confined is not None)
         self.protection = containment.Protection(list(dict.fromkeys(git)) or ([confine] if confine is not None else []))
         """What no command of git's can change that runs confined."""
@@ -213,7 +214,7 @@ class Rules:
         unread = private_programs.own(command) if any(private_programs.vouches(rule) for rule in allowing) else None
         effects = []
         for effect in command.effects:
-            hits = self._hits(self.concerning(command.program, effect.kind), command, effect, situation, excused)
+            hits = self._hits(self.fitting(command.program, effect), command, effect, situation, excused)
             covered = (runs and (effect is unread or _runs_itself(effect))) or (calls and effect.role == FUNCTION)
             if not hits and not covered:
                 hits = [Hit(self.unmatched, None, command, effect, certain=True)]
@@ -224,7 +225,7 @@ class Rules:
         """The allows that cover all of `effects`; none where one of them is not covered."""
         found: list[Hit] = []
         for effect in effects:
-            hits = self._hits(self.concerning(command.program, effect.kind), command, effect, situation)
+            hits = self._hits(self.fitting(command.program, effect), command, effect, situation)
             allowing = [hit for hit in hits if hit.verdict is Verdict.ALLOW]
             if not allowing:
                 return []
@@ -239,13 +240,25 @@ class Rules:
 
     def concerning(self, program: str | None, kind: str | None) -> tuple[CompiledRule, ...]:
         """The rules that can apply to a program (None: not known), or to effects of this kind that it has."""
-        # No rule tells programs apart that none names, so that there are few sets of rules.
-        names = None if program is None else tuple([name for name in names_of(program) if name in self._named])
+        names = self._names(program)
         found = self._concerning.get((kind, names))
         if found is None:
             found = tuple([rule for rule in self.all if rule.concerns(program, kind)])
             self._concerning[kind, names] = found
         return found
+
+    def fitting(self, program: str | None, effect: Effect) -> tuple[CompiledRule, ...]:
+        """Those of them that can apply to an effect of this role, on a file or on something else."""
+        key = self._names(program), effect.kind, effect.role, is_about_file(effect)
+        found = self._fitting.get(key)
+        if found is None:
+            found = tuple([rule for rule in self.concerning(program, effect.kind) if rule.fits(effect)])
+            self._fitting[key] = found
+        return found
+
+    def _names(self, program: str | None) -> tuple[str, ...] | None:
+        """No rule tells programs apart that none names, so that there are few sets of rules."""
+        return None if program is None else tuple([name for name in names_of(program) if name in self._named])
 
     def _hits(
         self,
@@ -258,6 +271,8 @@ class Rules:
         hits: list[Hit] = []
         for rule in rules:
             value = rule.judge(command, effect, situation)
+            if value == NO and not rule.excuses:
+                continue
             verdict = rule.verdict_in(situation)
             if value == NO or (value == MAYBE and verdict is Verdict.ALLOW):
                 if excused is not None and (excuse := rule.excusing(command, effect, situation)) is not None:

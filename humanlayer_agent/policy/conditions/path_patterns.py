@@ -23,6 +23,7 @@ __all__ = ["MAX_PATTERN", "Links", "PathSet", "Pattern", "fill"]
 
 MAX_PATTERN = 1_000
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+_WILDCARD = re.compile(r"[*?]")
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 
 
@@ -73,7 +74,8 @@ class PathSet:
         self._trees, self._endings = tuple(trees), tuple(endings)
         self._folders = tuple(folder for folder in folders if folder.count("/") > 2)
         self._names = frozenset(folder[1:-1] for folder in folders if folder.count("/") == 2)
-        self._exact, self._others = frozenset(exact), tuple(others)
+        self._exact = frozenset(exact)
+        self._others = tuple((_fixed(pattern.components), pattern) for pattern in others)
         anchors = [p.anchor for p in self.patterns if p.anchor != "/"]
         self._ways = frozenset([way for anchor in anchors for way in _ways_to(anchor)])
         self._anywhere = len(anchors) < len(self.patterns)
@@ -84,15 +86,19 @@ class PathSet:
         """Return True where `path` (absolute, normalised) matches."""
         if path in self._exact or self.has_all(path):
             return True
-        components = [part for part in path.split("/") if part]
-        plain = f"/{'/'.join(components)}"
-        if plain.endswith(self._endings) or not self._names.isdisjoint(components):
+        plain = path.rstrip("/") if path[:1] == "/" and "//" not in path else f"/{'/'.join(_parts(path))}"
+        if plain.endswith(self._endings) or not self._names.isdisjoint(plain.split("/")):
             return True
+        slashed = f"{plain}/"
         for folder in self._folders:
-            if folder in f"{plain}/":
+            if folder in slashed:
                 return True
-        for pattern in self._others:
-            if path.startswith(pattern.anchor) and components_match(pattern.components, components):
+        for fixed, pattern in self._others:
+            if (
+                fixed in plain
+                and path.startswith(pattern.anchor)
+                and components_match(pattern.components, _parts(plain))
+            ):
                 return True
         return False
 
@@ -190,9 +196,11 @@ class PathSet:
         A directory name that may turn up anywhere (`**/.git/**`) does not count for what lies below a match, or every
         `rm -rf *` would be doubtful; as for a plain `rm -rf build`.
         """
-        from humanlayer_agent.policy.conditions.pattern_overlap import head, overlap
+        from humanlayer_agent.policy.conditions.pattern_overlap import MAX_STEPS, components, components_overlap, head
 
         deep = "**" in pattern.split("/")
+        itself = components(pattern)
+        below = [*itself, "**"] if recursive else itself
         fixed = "" if "/." in pattern or "//" in pattern else head(pattern)  # ".." could lead anywhere
         for p in self.patterns:
             anywhere = p.anchor == "/"
@@ -200,7 +208,9 @@ class PathSet:
                 continue
             if not (anywhere or fixed.startswith(p.anchor) or p.anchor.startswith(fixed) or "//" in p.anchor):
                 continue
-            if overlap(pattern, p.text, recursive and not anywhere):
+            if len(pattern) * len(p.text) > MAX_STEPS:
+                return True
+            if components_overlap(itself if anywhere else below, p.components):
                 return True
         return False
 
@@ -233,6 +243,15 @@ def _folded(effect: Effect, links: Links) -> Iterator[Effect]:
 def _certain(effect: Effect) -> bool:
     """Tell whether it is certain which path the operand of `effect` is."""
     return effect.resolved or effect.unread
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]
+
+
+def _fixed(pattern: Sequence[str]) -> str:
+    """The longest text without wildcards that is in each path which matches the components `pattern`."""
+    return max((part.strip("/") for part in _WILDCARD.split("/".join(pattern))), key=len)
 
 
 def _ways_to(anchor: str) -> Iterator[str]:

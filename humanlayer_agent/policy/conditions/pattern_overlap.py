@@ -20,13 +20,19 @@ def overlap(wild: str, pattern: str, recursive: bool) -> bool:
     In `wild`, a component that begins with a wildcard does not match names that begin with a dot, unless it begins with
     two stars (find's -name); a component `**` is any number of components.
     """
-    left = [c for c in wild.split("/") if c not in ("", ".")]
+    left = components(wild)
     right = [c for c in pattern.split("/") if c != ""]
-    if recursive:
-        left.append("**")
-    if len(wild) * len(pattern) > MAX_STEPS:
-        return True
-    return _meet(left, right, "**", _names)
+    return len(wild) * len(pattern) > MAX_STEPS or components_overlap([*left, "**"] if recursive else left, right)
+
+
+def components(wild: str) -> list[str]:
+    """Return the components of a shell pattern."""
+    return [c for c in wild.split("/") if c not in ("", ".")]
+
+
+def components_overlap(wild: Sequence[str], pattern: Sequence[str]) -> bool:
+    """The same for the components of both, which are not too long."""
+    return _meet(wild, pattern, "**", _names)
 
 
 def _meet(left: Sequence[T], right: Sequence[T], star: T, same: Callable[[T, T], bool]) -> bool:

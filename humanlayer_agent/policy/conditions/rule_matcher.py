@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from humanlayer_agent.confine.confinement import Profile
 from humanlayer_agent.policy.conditions import private_programs, variable_uses
-from humanlayer_agent.policy.conditions.compiler import Clause, Compiler, Situation, all_of, names_of
+from humanlayer_agent.policy.conditions.compiler import Clause, Compiler, Situation, all_of, is_about_file, names_of
 from humanlayer_agent.policy.conditions.dataflow import about_effects, traces
 from humanlayer_agent.policy.conditions.kleene import NO, YES
 from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, Verdict
@@ -41,8 +41,8 @@ class CompiledRule:
     """A rule with its conditions as closures.
 
     `by_effect`: it is asked about each effect, not once a command. `about_all`: it is also asked about an action in
-    which no command could be seen. `programs` and `kinds`: it can apply to these programs and kinds of effect only
-    (None: to any). `clauses` are those of `when`, by name.
+    which no command could be seen. `programs`, `kinds` and `roles`: it can apply to these programs, kinds and roles of
+    effect only (None: to any); `about_files`: to effects on files only. `clauses` are those of `when`, by name.
     """
 
     rule: Rule
@@ -56,6 +56,8 @@ class CompiledRule:
     about_all: bool
     programs: Set | None
     kinds: Set | None
+    roles: Set | None
+    about_files: bool
     allows: EffectVerdict
     """The verdict on an effect that this rule allows."""
     severity: int
@@ -72,12 +74,12 @@ class CompiledRule:
 
     def judge(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         """no, maybe or yes. An exception to ask or deny must be proven; one to an allow must be ruled out."""
-        allows = self.verdict_in(situation) is Verdict.ALLOW
-        if self.rule.only_confined and situation.confinement is None:
-            return NO
         value = self.when(command, effect, situation)
-        if value != NO and self.unless is not None:
+        if value == NO or (situation.confinement is None and self.rule.only_confined):
+            return NO
+        if self.unless is not None:
             excuse = self.unless(command, effect, situation)
+            allows = self.verdict_in(situation) is Verdict.ALLOW
             value = min(value, YES - excuse) if allows else NO if excuse == YES else value
         if value != NO and self.excuses and self.excuse(command, effect, situation) is not None:
             return NO
@@ -111,6 +113,10 @@ class CompiledRule:
             return False
         return self.programs is None or program is None or not self.programs.isdisjoint(names_of(program))
 
+    def fits(self, effect: Effect) -> bool:
+        """Tell whether it can apply to an effect of this role, on a file or on something else."""
+        return (self.roles is None or effect.role in self.roles) and (not self.about_files or is_about_file(effect))
+
 
 def compiled(
     rule: Rule,
@@ -142,6 +148,8 @@ def compiled(
         _about_all(rule.when),
         _needed(rule.when, "program"),
         _needed(rule.when, "effect"),
+        _needed(rule.when, "role"),
+        _needs_file(rule.when),
         EffectVerdict(Verdict.ALLOW, (rule.id,)),
         _BY_SEVERITY[rule.severity],
         traces(rule.when),
@@ -179,9 +187,9 @@ def _about_all(match: Match) -> bool:
 
 
 def _needed(match: Match, clause: str) -> Set | None:
-    """The programs (or the kinds of effect) without which `match` can't hold; None: no such limit."""
+    """The programs (or the kinds, or the roles, of an effect) without which `match` can't hold; None: no such limit."""
     programs = match.program.names if match.program is not None else None
-    names = programs if clause == "program" else match.effect
+    names = {"program": programs, "effect": match.effect, "role": match.role}[clause]
     limits = [] if names is None else [frozenset(names)]
     to = [match.flow.to] if match.flow is not None and match.flow.to is not None else []
     limits += [limit for m in (*(match.all or ()), *to) if (limit := _needed(m, clause)) is not None]
@@ -191,3 +199,12 @@ def _needed(match: Match, clause: str) -> Set | None:
         if len(sets) == len(either):
             limits.append(frozenset().union(*sets))
     return frozenset.intersection(*limits) if limits else None
+
+
+def _needs_file(match: Match) -> bool:
+    """Tell whether `match` can hold of no effect but one on a file."""
+    paths = match.paths
+    if paths is not None and any(each is not None for each in (paths.any, paths.all, paths.none, paths.contents_of)):
+        return True
+    to = [match.flow.to] if match.flow is not None and match.flow.to is not None else []
+    return any(map(_needs_file, (*(match.all or ()), *to))) or bool(match.any and all(map(_needs_file, match.any)))

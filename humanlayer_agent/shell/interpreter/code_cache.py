@@ -4,7 +4,7 @@ What is remembered follows from the text itself, and from its path and its words
 that is the whole key, so it can't outlive what it rests on. The file is read each time. Nothing else is remembered from
 one action to the next: no command, no decision, and not where a link leads.
 
-It stays because without it the distinct commands of agents' runs on Python projects take 1.28 times as long.
+Without it the distinct commands of agents' runs on Python projects that hold program text take 1.16 times as long.
 """
 
 from collections.abc import Hashable

@@ -324,7 +324,8 @@ def _table() -> tuple[tuple[str, str, str], ...]:
     """Patterns with the kind of what they match, and a program; what is data comes first."""
     import yaml
 
-    content = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    text = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+    content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     rows: list[tuple[str, str, str]] = [(pattern, "data", "") for pattern in content.pop("data")]
     for program, patterns in content.pop("words").items():
         rows += [(pattern, "words", program) for pattern in patterns]

@@ -375,9 +375,11 @@ class Scripts:
         Sphinx, which are run in their own folder (sphinx.config.eval_config_file), unless something else loads code.
         """
         folder, name = posixpath.split(path)
+        if name != "conf.py":
+            return by.places
         others = (c for c in self.walk.program.commands if c.program != "sphinx-build" and WRITTEN not in c.inside)
         loaded = any(effect.role in LOADS for each in others for effect in each.effects if effect.kind == "execute")
-        return (folder,) if name == "conf.py" and not loaded else by.places
+        return by.places if loaded else (folder,)
 
     def judge_loaded(self, path: str, text: str, language: str, by: SimpleCommand, cwd: tuple[str, ...] | None) -> None:
         """Judge `text`, which `by` may load from `path` and run in a directory of `cwd`, as if this action had

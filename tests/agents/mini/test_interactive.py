@@ -79,8 +79,8 @@ class Session:
 def session(project: Path) -> Iterator[Callable[..., Session]]:
     opened = []
 
-    def start(script: list[list[str]], *answers: str, **config: Any) -> Session:
-        opened.append(Session(project, script, list(answers), config))
+    def start(script: list[list[str]], *answers: str, mode: str | None = "yolo", **config: Any) -> Session:
+        opened.append(Session(project, script, list(answers), config | ({} if mode is None else {"mode": mode})))
         return opened[-1]
 
     yield start
@@ -89,8 +89,8 @@ def session(project: Path) -> Iterator[Callable[..., Session]]:
 
 
 @pytest.mark.long
-def test_yolo_is_the_default_and_said(session: Any, project: Path) -> None:
-    run = session([["touch one", "touch FORBIDDEN", "touch three"], [SUBMIT]], confirm_exit=False)
+def test_in_yolo_mode_only_supervision_asks(session: Any, project: Path) -> None:
+    run = session([["touch one", "touch FORBIDDEN", "touch three"], [SUBMIT]], mode="yolo", confirm_exit=False)
     run.child.expect(r"mode\s+is\s+yolo:\s+supervision\s+asks")
     run.child.expect("✗ not run: because of no-forbidden")
     run.child.expect("The run ended Submitted: 4 commands, 3 ran, 1 did not; 0 needed a human")
@@ -111,9 +111,9 @@ def test_every_message_format(session: Any, project: Path, model: str) -> None:
 
 
 @pytest.mark.long
-def test_confirm_mode_asks_as_well(session: Any, project: Path) -> None:
-    run = session([["touch one"], ["touch two"], ["touch FORBIDDEN"], [SUBMIT]], mode="confirm", confirm_exit=False)
-    run.child.expect(r"there\s+Enter\s+approves")
+def test_confirm_mode_is_the_default_as_it_is_minis(session: Any, project: Path) -> None:
+    run = session([["touch one"], ["touch two"], ["touch FORBIDDEN"], [SUBMIT]], mode=None, confirm_exit=False)
+    run.child.expect(r"mode\s+is\s+confirm:\s+it\s+asks\s+about\s+every\s+command\s+first")
     run.answer("Execute 1 action", "")
     run.answer("Execute 1 action", "not this one")
     run.answer("Execute 1 action", "")  # what mini's user confirms is judged all the same

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from minisweagent.agents.default import AgentConfig, DefaultAgent
@@ -544,6 +545,20 @@ class TestOtherEnvironments:
         made = judges()
         SupervisedEnvironment(FakeContainer(cwd="/testbed"), gate=made.gate).execute({"command": "ls"})
         assert made.director.seen[0].interpreter == ("unknown",)
+
+    def test_settings_of_a_stand_in_say_nothing(self, project: Path, judges: Any, templates: dict[str, Any]) -> None:
+        """A mock has every attribute: none is a directory, an interpreter or a variable, or a request to retry."""
+        made, model = judges(), Mock()
+        model.format_message.side_effect = dict
+        model.query.return_value = {"role": "assistant", "content": "", "extra": {"actions": [{"command": "ls"}]}}
+        model.format_observation_messages.return_value = []
+        stand_in = Mock(**{"execute.return_value": {"output": "", "returncode": 0, "exception_info": ""}})
+        for each in (model, stand_in):
+            each.serialize.return_value = each.get_template_vars.return_value = {}
+        agent = SupervisedAgent(model, stand_in, gate=made.gate, **{**templates, "step_limit": 1})
+        assert agent.run("task")["exit_status"] == "LimitsExceeded"
+        action = made.director.seen[0]
+        assert (action.interpreter, action.cwd, action.env) == (("unknown",), str(project), {})
 
     def test_its_submission_passes_and_is_recorded(self, project: Path, judges: Any) -> None:
         made = judges()

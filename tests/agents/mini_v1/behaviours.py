@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -64,7 +65,7 @@ class Model(DeterministicModel):  # type: ignore[misc]
 
 def agent_of(kind: str, outputs: list[str], env: Any = None, **config: Any) -> Any:
     if kind != "default":
-        config.setdefault("confirm_exit", False)
+        config = {"confirm_exit": False, "mode": "yolo", **config}
     config.setdefault("cost_limit", 0.0)
     model = Model(outputs=outputs)
     model.agent = CLASSES[kind](model, env or LocalEnvironment(timeout=600), **config)
@@ -258,6 +259,16 @@ def test_other_environments_run_their_own_commands_after_they_were_judged(
     assert made.director.seen[0].cwd == "/testbed"
 
 
+def test_settings_of_a_stand_in_say_nothing(judges: Callable[..., Any], project: Path) -> None:
+    """A mock has every attribute: none is a directory, an interpreter or a variable."""
+    stand_in = Mock(**{"execute.return_value": {"output": "", "returncode": 0}, "get_template_vars.return_value": {}})
+    made = judges()
+    agent = agent_of("default", said("ls"), stand_in, gate=made.gate, step_limit=1)
+    assert agent.run("task")[0] == "LimitsExceeded"
+    action = made.director.seen[0]
+    assert (action.interpreter, action.cwd, action.env) == (("unknown",), str(project), {})
+
+
 def test_files_of_this_machine_are_not_those_of_another_environment(project: Path) -> None:
     """A script that git has here is the project's code here, and code that nobody has read elsewhere."""
     (project / "tool.sh").write_text("echo tool\n")
@@ -312,8 +323,15 @@ def test_minis_confirm_mode_asks_first_and_may_refuse(
     made = judges()
     agent = agent_of("interactive", said("touch a", "touch FORBIDDEN", SUBMIT), gate=made.gate, mode="confirm")
     assert agent.run("task")[0] == "Submitted"
+    assert agent.config.mode == "confirm"
     assert list(project.iterdir()) == []
     assert [a.content for a in made.director.seen] == ["touch FORBIDDEN", SUBMIT]
+
+
+@pytest.mark.parametrize("kind", ["interactive", "textual"])
+def test_the_mode_is_minis_own_where_none_is_given(kind: str, judges: Callable[..., Any], project: Path) -> None:
+    agent = CLASSES[kind](DeterministicModel(outputs=[]), LocalEnvironment(), gate=judges().gate)
+    assert (agent.config.mode, agent.config.confirm_exit) == ("confirm", True)
 
 
 def test_an_interruption_of_a_command(

@@ -1,5 +1,6 @@
 """The gateway: what each side can send that it should not, and what then goes on. Nothing here is asked of a human."""
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -8,14 +9,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from humanlayer_agent.action import Action
 from humanlayer_agent.hooks.gateway import MAX_OPEN
-from humanlayer_agent.hooks.gateway.messages import LONGEST
+from humanlayer_agent.hooks.gateway.calls import LISTEN, NOTICES, PASSED, action_of
+from humanlayer_agent.hooks.gateway.messages import LONGEST, Unfit
 from tests.hooks.gateway.conftest import Rig, tool, until
+from tests.hooks.gateway.test_messages import MESSAGES
+from tests.support.remote_human import RemoteHuman
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo", "arguments": {"text": "hi"}}}
 LINE = json.dumps(CALL)
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def shipped(make_rig: Callable[..., Rig]) -> Rig:
+    """A gateway by whose policy no tool is allowed."""
+    return make_rig("default")
 
 
 def text(message: dict[str, Any]) -> str:
@@ -217,6 +229,14 @@ def test_what_could_be_read_in_two_ways_is_refused(rig: Rig, kind: str) -> None:
     rig.settled()
 
 
+def test_a_parameter_in_other_letters_is_refused_and_asked_of_nobody(rig: Rig) -> None:
+    """A server in Go would take it: then rules on arguments would speak of nothing."""
+    rig.asks("tools/call", {"name": "echo", "Arguments": {"path": "/secret/x"}})
+    assert "'Arguments' is no parameter: it is written arguments" in text(rig.hears())
+    rig.settled()
+    assert not list(rig.gate.store.requests())
+
+
 def test_bytes_that_are_no_text(rig: Rig) -> None:
     rig.say(LINE.replace("hi", "\x80").encode("latin-1"))
     assert rig.hears()["error"]["message"] == "it is not valid Unicode"
@@ -325,6 +345,36 @@ def test_to_be_told_of_changes_is_asked_of_nobody(make_rig: Callable[..., Rig]) 
     assert "needs a human's approval" in rig.hears()["error"]["message"]
 
 
+@settings(
+    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(MESSAGES, st.booleans())
+def test_nothing_goes_on_that_was_not_judged(shipped: Rig, message: Any, proper: bool) -> None:
+    """By a policy that allows no tool, whatever a client sends."""
+    end = f"end {next(NUMBERS)}"
+    shipped.say({**message, **({"jsonrpc": "2.0", "id": f"before the {end}"} if proper else {})})
+    shipped.asks("ping", id=end)
+    while (got := shipped.server.next()).get("id") != end:
+        assert got.get("method") in PASSED | NOTICES | {LISTEN}, got
+    shipped.answers({}, id=end)
+    while shipped.hears().get("id") != end:
+        pass
+    assert not shipped.events("exec.started")
+
+
+def test_names_that_act_on_a_screen_do_not(make_rig: Callable[..., Rig]) -> None:
+    rig = make_rig()
+    rig.lists_tools(tool("a\x1b[2J\u202eb"))
+    rig.lists_tools(tool("c\x07\r\n"))
+    rig.server.sent.put(Unfit("x\x1b[2J"))
+    rig.say({"jsonrpc": "2.0", "method": "m\x1b[2J"})
+    rig.settled()
+    assert len(rig.said) == 4
+    assert all(each.isprintable() for each in rig.said)
+    (changed,) = rig.events("tools.changed")
+    assert all(name.isprintable() for how in ("added", "removed") for name in changed[how])
+
+
 # ---- what the server may not do --------------------------------------------------------------------------------
 
 
@@ -373,6 +423,22 @@ def test_a_server_that_reads_no_more(rig: Rig) -> None:
     assert "not sent" in finished["detail"]
 
 
+def test_a_doubt_asks_where_the_policy_allows_and_nothing_is_remembered_of_it(rig: Rig, project: Any) -> None:
+    def action(name: str) -> Action:
+        return action_of({"method": "tools/call", "params": {"name": name}}, rig.gateway._place, "mcp-x")
+
+    plain = {name: rig.director.evaluate(action(name)) for name in ("echo", "asked", "forbidden")}
+    rig.director.doubts["mcp-x"] = "It is odd."
+    found = {name: rig.director.evaluate(action(name)) for name in plain}
+    assert [str(each.verdict) for each in plain.values()] == ["allow", "ask", "deny"]
+    assert [str(each.verdict) for each in found.values()] == ["ask", "ask", "deny"]
+    assert found["echo"].reason == "It is odd."
+    assert found["asked"].reason == "It is odd. This tool is asked about."
+    assert found["echo"].limits.scopes == found["asked"].limits.scopes == ()
+    assert plain["asked"].limits.scopes != ()
+    assert found["echo"].findings[0].text == "It is odd."
+
+
 # ---- lists of tools ----------------------------------------------------------------------------------------------
 
 
@@ -408,6 +474,53 @@ def test_a_tool_that_says_something_else_is_asked_about(rig: Rig, make_rig: Call
     later.calls("asked", {}, id=2)  # is what it was
     text(later.hears())
     assert len(list(later.gate.store.requests())) == 2
+
+
+def test_once_a_call_was_approved_what_the_tool_says_now_is_kept(make_rig: Callable[..., Rig]) -> None:
+    human = RemoteHuman()
+    make_rig().lists_tools(tool("echo"), tool("asked"))
+    for session in range(2):
+        rig = make_rig(answerable=True)
+        rig.lists_tools(tool("echo", "Say it twice."), tool("asked"))
+        rig.calls("echo", {})
+        if session == 0:
+            request = human.answers("approve")
+            assert 'says "Say it twice."' in request.decision.reason
+        assert rig.server.next()["params"]["name"] == "echo"
+        until(lambda: len(human.asked()) == 1, "no further question")
+        rig.calls("echo", {"text": "and again"}, id=2)
+        assert rig.server.next()["id"] == 2
+    human.store.close()
+
+
+def test_a_tool_that_changes_while_a_human_is_asked(make_rig: Callable[..., Rig]) -> None:
+    """What was approved is not what the human was told of."""
+    human = RemoteHuman()
+    rig = make_rig(answerable=True)
+    rig.lists_tools(tool("asked"))
+    rig.calls("asked", {})
+    request = human.next()
+    rig.lists_tools(tool("asked", "Do something else."))
+    human.answers("approve", request=request)
+    assert "what the server says of this tool changed while a human was asked" in text(rig.hears())
+    rig.settled()
+    assert not rig.events("exec.started")
+    human.store.close()
+
+
+def test_an_approval_is_used_once_and_the_server_is_asked_once(make_rig: Callable[..., Rig]) -> None:
+    human = RemoteHuman()
+    rig = make_rig(answerable=True)
+    rig.lists_tools(tool("asked"))
+    rig.calls("asked", {"text": "x"})
+    human.answers("approve")
+    assert rig.server.next()["params"]["arguments"] == {"text": "x"}
+    rig.calls("asked", {"text": "x"}, id=2)
+    second = human.next()  # the same again is another question
+    rig.settled()
+    assert len(rig.events("exec.started")) == 1
+    assert second.state == "pending"
+    human.store.close()
 
 
 def test_a_new_tool_and_one_that_is_gone(rig: Rig, make_rig: Callable[..., Rig]) -> None:
@@ -491,6 +604,31 @@ def test_what_the_server_has_is_for_it_to_end(rig: Rig) -> None:
     rig.settled()
     (finished,) = rig.events("exec.finished")
     assert "the client cancelled it" in finished["detail"]
+
+
+def test_what_is_cancelled_between_approval_and_sending_is_not_sent(
+    make_rig: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    human = RemoteHuman()
+    rig = make_rig(answerable=True)
+    rig.lists_tools(tool("asked"))
+    start = rig.gate.start
+
+    def cancelled_first(*given: Any) -> Any:
+        rig.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 4}})
+        rig.asks("ping", id="p")
+        assert rig.server.next()["method"] == "ping"  # what was said before is done
+        return start(*given)
+
+    monkeypatch.setattr(rig.gate, "start", cancelled_first)
+    rig.calls("asked", {}, id=4)
+    human.answers("approve")
+    until(lambda: bool(rig.events("exec.finished")), "its end")
+    assert rig.events("exec.finished")[0]["detail"] == "the client cancelled it before it was sent"
+    rig.answers({}, id="p")
+    assert rig.hears()["id"] == "p"
+    rig.settled()
+    human.store.close()
 
 
 @pytest.mark.parametrize("id", [4, None, [4], {"a": 1}, True, 1.0, "4"])

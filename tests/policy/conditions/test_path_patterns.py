@@ -11,6 +11,7 @@ from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet, fill, folded
 from humanlayer_agent.policy.conditions.pattern_overlap import overlap
+from humanlayer_agent.policy.conditions.word_patterns import components_match
 from humanlayer_agent.shell import Effect
 
 
@@ -150,6 +151,15 @@ def test_overlap_never_misses_a_common_path(wild: str, pattern: str, path: str) 
     hidden = any(c.startswith(".") for c in path.split("/"))
     if both and not hidden:
         assert overlap(wild, pattern, False)
+
+
+@given(_PATTERNS, _PATHS)
+@example("/a//b*/c", "/a/bx/c")
+@example("**/x/*/y/**", "/x/a/y")
+@example("/a/**/b?", "/a/bc")
+def test_every_way_of_asking_gives_what_the_components_say(pattern: str, path: str) -> None:
+    parts = [[part for part in text.split("/") if part] for text in (pattern, path)]
+    assert PathSet([pattern], {}).has(path) is components_match(*parts)
 
 
 @given(_PATTERNS, _PATHS)

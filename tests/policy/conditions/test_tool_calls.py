@@ -113,6 +113,15 @@ def test_an_allow_of_a_tool_covers_the_call_and_nothing_else_that_is_done(tmp_pa
     assert str(judge.evaluate(Action("frob", cwd=PROJECT, tool="Write")).verdict) == "ask"
 
 
+def test_a_tool_is_no_program_of_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    when = "{program: [task, 'task*', echo]}"
+    file.write_text(f"version: 1\npolicy: p\nrules:\n  - {{id: it, decision: allow, reason: So., when: {when}}}\n")
+    judge = Director.load(str(file), project=PROJECT)
+    assert str(judge.evaluate(Action("echo a", cwd=PROJECT)).verdict) == "allow"
+    assert verdict(judge, "echo", {"a": 1}) == "ask"
+
+
 def test_a_command_of_which_no_tool_is_known_is_none(tmp_path: Path) -> None:
     judge = director(tmp_path, rule("deny", "'*'"))
     assert str(judge.evaluate(Action("ls", cwd=PROJECT)).verdict) == "ask"
@@ -144,15 +153,30 @@ def test_rules_on_tools_are_tested_by_calls_as_they_are_written(tmp_path: Path) 
         Director.load(str(file), project=PROJECT)
 
 
-@pytest.mark.parametrize("text", ["ls", "f() { rm x; }", "close()", "close({)", "close([1])", "close({}) ; ls", "x({}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ls",
+        "f() { rm x; }",
+        "close()",
+        "close({)",
+        "close([1])",
+        "close({}) ; ls",
+        "x({}",
+        "/x({})",
+        "a/({})",
+        "a//b({})",
+    ],
+)
 def test_what_is_no_call_is_a_command(text: str) -> None:
     assert written(text) == Action(text)
 
 
 @given(st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers() | st.text(max_size=20)))
 def test_a_call_is_read_as_it_was_written(arguments: dict[str, Any]) -> None:
-    action = written(f"mcp__a__b({json.dumps(arguments)})")
-    assert (action.tool, action.arguments, action.type) == ("mcp__a__b", tool_arguments(arguments), FUNCTION)
+    for name in ("mcp__a__b", "mcp__a__resources/read"):
+        action = written(f"{name}({json.dumps(arguments)})")
+        assert (action.tool, action.arguments, action.type) == (name, tool_arguments(arguments), FUNCTION)
 
 
 def test_the_digest_is_that_of_the_tool_and_of_all_that_it_is_given() -> None:

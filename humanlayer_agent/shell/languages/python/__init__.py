@@ -81,6 +81,7 @@ def _read(source: str, tree: ast.Module, argv: Sequence[Text] | None, path: str 
     found.steady, found.anywhere, found.steps = not trouble, not engine.placed, engine.steps
     if trouble:
         found.doubt(trouble)
+    engine.let_go()
     return found
 
 

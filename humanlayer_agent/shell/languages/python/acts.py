@@ -83,7 +83,7 @@ def _replaced(tree: ast.Module) -> Iterator[str]:
     """The modules, by family, for which something else stands."""
     names = _names(tree)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
             modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
             for module in modules:
                 yield from _LIBRARIES.get(module.partition(".")[0], ())
@@ -136,7 +136,7 @@ def _connects(name: str) -> bool:
 def _stands_in(node: ast.stmt) -> bool:
     """Is it a method that would connect, and that does not call the one that it overrides?"""
     return (
-        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and node.name in _SENDERS
         and not any(
             (isinstance(each, ast.Name) and each.id == "super")

@@ -83,7 +83,7 @@ class Engine:
         self.attributes: dict[str, Cell] = {}
         """By name: all that is stored under it, in whatever object."""
         self.unnamed = Cell()
-        """What is stored under a name that is not known."""
+        """What is stored under a name that is not known. Nobody is noted as its reader (see `add_anywhere`)."""
         self.members: dict[str, Cell] = {}
         """By name: what the bodies of all classes bind."""
         self.patched: dict[tuple[str, str], Cell] = {}
@@ -91,7 +91,7 @@ class Engine:
         self.given: dict[str, Cell] = {}
         """By name: what code that is executed with names of its own gets."""
         self.injected = Cell()
-        """What a name that is bound nowhere may be, where code is executed with names of its own."""
+        """What a name that is bound nowhere may be, where code is executed with names of its own. As `unnamed`."""
         self.stars: list[Module] = []
         self.configured: frozenset[str] = frozenset()
         """The settings of a library that the program itself has made what they are."""
@@ -123,6 +123,10 @@ class Engine:
         """The absolute path of the script, where it is a file."""
         self.placed = True
         return self._path
+
+    def may_hold(self, words: str) -> bool:
+        """Can `words` be in what is read? Texts that are executed may have been put together of others."""
+        return words in self.source or bool(self.parsed)
 
     # ---- reading until nothing grows ----------------------------------------------------------------
 
@@ -171,18 +175,31 @@ class Engine:
         cell.readers.add(self.unit)
         return cell.value
 
+    def add_anywhere(self, cell: Cell, value: Value) -> None:
+        """Put `value` into `cell`, which any unit may have looked at without being noted."""
+        before = cell.value
+        self.add(cell, value)
+        if cell.value is not before:
+            for unit in self.units:
+                self.wait(unit)
+
     def add(self, cell: Cell, value: Value) -> None:
         """Put `value` into `cell` as well."""
-        if value <= cell.value:
+        old = cell.value
+        if value <= old:
             return
         self._count(cell)
-        new = self.bounded(cell.value, value, cell.growths)
-        if new != cell.value:
+        new = self.bounded(old, value, cell.growths)
+        if new != old:
             cell.value = new
-            self._grown(cell)
+            if cell.readers:
+                self._grown(cell)
 
     def bounded(self, old: Value, new: Value, growths: int = 0) -> Value:
         """The union of both. Where it is too much, whatever it holds is handed to code that is not read, as it were."""
+        both = old | new
+        if len(both) <= MAX_TEXTS and growths <= MAX_GROWTHS:
+            return both
         both = bounded(old, new, growths)
         if len(old) > MAX_TEXTS:
             self.step(len(old) // 4)
@@ -282,6 +299,21 @@ class Engine:
         for unit in cell.readers:
             self.wait(unit)
         cell.readers.clear()
+
+    def let_go(self) -> None:
+        """Forget how units, scopes and objects hold each other: what is left would wait for the garbage collector, with
+        the whole tree.
+        """
+        for unit in (*self.units, *self.outside.values(), *(closure.unit for closure in self.closures)):
+            unit.body, unit.closure = (), None
+        for scope in (
+            self.module,
+            *self.scopes.values(),
+            *(closure.scope for closure in self.closures),
+            *(cls.scope for cls in self.classes),
+        ):
+            scope.cells, scope.declared, scope.exact = {}, {}, {}
+            scope.closure = scope.cls = scope.reader = None
 
     # ---- places -------------------------------------------------------------------------------------
 

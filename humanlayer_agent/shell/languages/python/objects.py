@@ -139,7 +139,7 @@ class Class:
 class Container:
     """A list, tuple, dict, set or generator. `items` are elements at a known position, None once that is lost."""
 
-    __slots__ = ("growths", "items", "keys", "kind", "known", "named", "readers", "rest", "shared", "tick")
+    __slots__ = ("growths", "handed", "items", "keys", "kind", "known", "named", "readers", "rest", "shared", "tick")
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -157,6 +157,8 @@ class Container:
         self.tick = -1
         self.shared = False
         """Code that is not read here may change it."""
+        self.handed: list[Value] = []
+        """What such code has got in it, each by itself, however many they are."""
 
 
 class File:

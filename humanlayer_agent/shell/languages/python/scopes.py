@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.languages.python import names
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.languages.python.engine import Engine
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+_BINDS_NOTHING = (ast.Expr, ast.Return, ast.Raise, ast.Assert, ast.Pass)
+"""Statements without blocks, in which only `:=` binds."""
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_NO_BLOCKS = (*_DEFINITIONS, ast.Assign, ast.Import, ast.ImportFrom, ast.AugAssign, ast.AnnAssign)
+"""Statements that hold no others, or others that bind elsewhere."""
 
 
 def function_names(node: FunctionNode, walrus: bool) -> tuple[frozenset[str], list[ast.Global | ast.Nonlocal]]:
@@ -32,33 +38,37 @@ def function_names(node: FunctionNode, walrus: bool) -> tuple[frozenset[str], li
 def collect(body: Sequence[ast.AST], bound: set[str], declared: list[ast.Global | ast.Nonlocal], walrus: bool) -> None:  # noqa: C901
     """Add to `bound` the names that the statements `body` bind, not looking into functions and classes."""
     for node in body:
+        if isinstance(node, _BINDS_NOTHING):
+            if walrus:
+                bound.update(_walruses(node))
+            continue
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 bound.update(targets(target))
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        elif isinstance(node, _DEFINITIONS):
             bound.add(node.name)
-        elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For | ast.AsyncFor):
+        elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.For, ast.AsyncFor)):
             bound.update(targets(node.target))
-        elif isinstance(node, ast.With | ast.AsyncWith):
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
             for item in node.items:
                 if item.optional_vars is not None:
                     bound.update(targets(item.optional_vars))
-        elif isinstance(node, ast.Import | ast.ImportFrom):
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
             bound.update(a.asname or a.name.partition(".")[0] for a in node.names)
         elif isinstance(node, ast.ExceptHandler) and node.name:
             bound.add(node.name)
-        elif isinstance(node, ast.Global | ast.Nonlocal):
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
             declared.append(node)
         elif isinstance(node, ast.match_case):
             bound.update(captured(node.pattern))
         elif type(node).__name__ == "TypeAlias":
             bound.update(targets(node.name))  # type: ignore[attr-defined]
-        if walrus and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if walrus and not isinstance(node, _DEFINITIONS):
             bound.update(_walruses(node))
         elif walrus:
             for inner in (*node.decorator_list, *getattr(node, "bases", ())):  # type: ignore[attr-defined]
                 bound.update(_walruses(inner))
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if not isinstance(node, _NO_BLOCKS):
             for block in _BLOCKS:
                 inner_body = getattr(node, block, None)
                 if inner_body:
@@ -76,7 +86,7 @@ def targets(node: ast.AST) -> Iterator[str]:
     """The names in the target of an assignment."""
     if isinstance(node, ast.Name):
         yield node.id
-    elif isinstance(node, ast.Tuple | ast.List):
+    elif isinstance(node, (ast.Tuple, ast.List)):
         for each in node.elts:
             yield from targets(each)
     elif isinstance(node, ast.Starred):
@@ -86,7 +96,7 @@ def targets(node: ast.AST) -> Iterator[str]:
 def captured(pattern: ast.AST) -> Iterator[str]:
     """The names that a pattern of `match` binds."""
     for node in ast.walk(pattern):
-        if isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
+        if isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
             yield node.name
         elif isinstance(node, ast.MatchMapping) and node.rest:
             yield node.rest
@@ -105,7 +115,7 @@ def module_scope(engine: "Engine", tree: ast.Module) -> None:
 
 def function_scope(engine: "Engine", node: FunctionNode, parent: Scope) -> Scope:
     """The scope of a function that stands in `parent`."""
-    found, declared = function_names(node, ":=" in engine.source)
+    found, declared = function_names(node, engine.may_hold(":="))
     scope = Scope("function", parent, found)
     declare(engine, scope, declared)
     return scope
@@ -132,7 +142,7 @@ def lookup(engine: "Engine", name: str) -> Value:
     """What `name` stands for here."""
     scope: Scope | None = engine.scope
     first = True
-    out: Value = engine.read(engine.injected)
+    out: Value = engine.injected.value
     if (given := engine.given.get(name)) is not None:
         out |= engine.read(given)
     while scope is not None:
@@ -169,7 +179,7 @@ def lookup(engine: "Engine", name: str) -> Value:
                 if attributes.plain_name(key) == name
             )
         )
-    return out | _global(engine, name)
+    return out | _global(engine, name) if out else _global(engine, name)
 
 
 def _global(engine: "Engine", name: str) -> Value:
@@ -177,9 +187,8 @@ def _global(engine: "Engine", name: str) -> Value:
     if module.local is not None and name in module.local:
         found = engine.read(module.cell(name))
         return found | _builtin(engine, name) if name in names.BUILTINS else found
-    cell = module.cells.get(name)
-    found = engine.read(cell) if cell is not None else engine.read(module.cell(name))
-    starred = _starred(engine, name)
+    found = engine.read(module.cell(name))
+    starred = _starred(engine, name) if engine.stars else EMPTY
     if name in names.BUILTINS:
         return found | starred | _builtin(engine, name)
     if starred:
@@ -222,9 +231,13 @@ def bind_more(engine: "Engine", tree: ast.Module) -> None:
         each.local = (each.local or frozenset()) | bound
 
 
+@cache
+def _of_builtins(name: str) -> Value:
+    """What one of `names.BUILTINS` stands for."""
+    return frozenset({Type("builtins", name) if name in names.BUILTIN_TYPES else Function("builtins", name)})
+
+
 def _builtin(engine: "Engine", name: str) -> Value:
-    if name in names.BUILTIN_TYPES:
-        return frozenset({Type("builtins", name)}) | engine.read(engine.patch("builtins", name))
     if name == "__file__":
         return frozenset({engine.path}) if engine.path is not None else PLAIN
     if name in names.PLAIN_NAMES:
@@ -232,4 +245,5 @@ def _builtin(engine: "Engine", name: str) -> Value:
     if name == "__loader__":
         engine.doubt("`__loader__` leads to code that can't be followed")
         return ANYTHING
-    return frozenset({Function("builtins", name)}) | engine.read(engine.patch("builtins", name))
+    patched = engine.read(engine.patch("builtins", name))
+    return _of_builtins(name) | patched if patched else _of_builtins(name)

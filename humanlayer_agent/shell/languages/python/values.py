@@ -196,7 +196,7 @@ def const(value: object) -> Value:
         return frozenset((value,)) if len(value) <= MAX_LENGTH else PLAIN
     if value is None:
         return NONE
-    if isinstance(value, bool | int | bytes):
+    if isinstance(value, (int, bytes)):
         return frozenset((Const(type(value).__name__, value),))
     return WORDS if isinstance(value, float) else PLAIN
 
@@ -269,7 +269,7 @@ def _few(atom: Atom) -> bool:
 def _places(value: Value) -> list[PathAtom]:
     known = texts(value)
     belows = [a for a in value if isinstance(a, Below)]
-    loose = any(isinstance(a, Place | Prefix) for a in value)
+    loose = any(isinstance(a, (Place, Prefix)) for a in value)
     if not known and not belows and not loose:
         return [a for a in value if isinstance(a, Mark)]
     anchored = {b.anchored for b in belows} | ({False} if known else set())
@@ -304,7 +304,7 @@ def operands(value: Value) -> list[Text]:
             out.append(Text(prefix=place.text))
         elif place is WORD:
             out.append(Text(below="."))
-        elif not isinstance(place, str | Place | Const):
+        elif not isinstance(place, (str, Place, Const)):
             out.append(UNKNOWN)
     first = 1 if out and out[0].choices else 0
     return [*out[:first], *sorted(set(out[first:]), key=_order)] or [UNKNOWN]

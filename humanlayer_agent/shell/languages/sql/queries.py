@@ -141,7 +141,7 @@ MAX_NAMES = 400
 def _tables(name: str) -> Any:
     import yaml
 
-    return yaml.safe_load(Path(__file__).with_name(name).read_text())
+    return yaml.load(Path(__file__).with_name(name).read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 @cache

@@ -1,11 +1,16 @@
 """The reader of Python code: what hides is seen, what is harmless is known, and how names, values and calls are followed."""
 
+import ast
+import gc
 from pathlib import Path
 
 import pytest
 
 from humanlayer_agent.shell.languages import python
 from humanlayer_agent.shell.languages.behaviour import UNKNOWN, Act, Behaviour, Text
+from humanlayer_agent.shell.languages.python.engine import Engine
+from humanlayer_agent.shell.languages.python.objects import Outside, Unit
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 from tests.support.rows import for_each
 from tests.support.tables import table
 
@@ -41,6 +46,31 @@ def test_harmless_code_is_known(source: str) -> None:
     assert behaviour.doubts == []
     assert [a for a in behaviour.acts if open_ended(a)] == []
     assert [a for a in behaviour.acts if a.role == "argument"] == []
+
+
+def test_nothing_is_left_for_the_garbage_collector() -> None:
+    """Trees are many objects, which were looked through again and again until they were found to be garbage."""
+    python.read("import os")
+    gc.collect()
+    gc.disable()
+    try:
+        for source in (*HARMFUL[::10], *HARMLESS[::5]):
+            python.read(source)
+        left = [o for o in gc.get_objects() if isinstance(o, Unit | ast.Module)]
+    finally:
+        gc.enable()
+    assert left == []
+
+
+@pytest.mark.parametrize("handed", ["[a, 'b']", "{'a': [1]}", "[[['a']]]", "{a}", "[f, [g]]"])
+def test_what_is_handed_over_is_not_read_twice_for_it(handed: str) -> None:
+    source = (
+        f"import lib\nimport lib.a as a\ndef f(): return [1]\ndef g(): return lib.x({handed})\nlib.y({handed})\ng()\n"
+    )
+    tree = ast.parse(source)
+    engine = Engine(source, tree, None, None, capability_leaks.give_up)
+    python.follow(engine, tree)
+    assert [unit.runs for unit in engine.units if not isinstance(unit.body, Outside)] == [1, 1, 1]
 
 
 def open_ended(act: Act) -> bool:

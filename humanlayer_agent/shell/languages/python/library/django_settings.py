@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from humanlayer_agent.shell.languages.python.library import tables
+from humanlayer_agent.shell.languages.python.parsing import nodes
 
 OBJECT = "django.conf.settings"
 CALL = f"{OBJECT}.configure"
@@ -28,6 +29,8 @@ _REACHING = frozenset(
 """Names by which a program could get at the settings, or at code, that is not named."""
 _PLAIN = re.compile(r"DEBUG|\w+_(?:ROOT|URL|KEY|DIR|PERMISSIONS|FORMAT|PREFIX|DOMAIN|HOSTS|TZ|ZONE|CODE|L10N|I18N)")
 """Settings that name no code."""
+_PLAIN_NODES = (ast.expr_context, ast.Call, ast.Expr, ast.keyword, ast.List, ast.Dict, ast.Assign)
+"""Parts of a program that hold no name themselves."""
 
 
 def names(tree: ast.Module) -> frozenset[str]:
@@ -38,22 +41,37 @@ def names(tree: ast.Module) -> frozenset[str]:
             found = frozenset(keyword.arg for keyword in call.keywords if keyword.arg)
             plain = len(found) == len(call.keywords) and not call.args and all(map(_names_no_code, call.keywords))
             first = all(map(_comes_before, tree.body[:n]))
-            return found if plain and first and _leaves_them(list(ast.walk(tree))) else frozenset()
+            return found if plain and first and _leaves_them(nodes(tree)) else frozenset()
     return frozenset()
 
 
 def _call(statement: ast.stmt) -> ast.Call | None:
     """The call of `configure` that the statement is, or that it makes where there are no settings yet."""
-    if isinstance(statement, ast.If) and ast.unparse(statement.test) == f"not {_NAME}.configured":
+    if isinstance(statement, ast.If):
+        test = statement.test
+        if not isinstance(test, ast.UnaryOp) or not isinstance(test.op, ast.Not):
+            return None
+        if not _is_settings(test.operand, "configured"):
+            return None
         statement = statement.body[0]
     call = statement.value if isinstance(statement, ast.Expr) else None
-    return call if isinstance(call, ast.Call) and ast.unparse(call.func) == f"{_NAME}.configure" else None
+    return call if isinstance(call, ast.Call) and _is_settings(call.func, "configure") else None
+
+
+def _is_settings(node: ast.expr, attribute: str) -> bool:
+    """Is it that attribute of `settings`?"""
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == attribute
+        and isinstance(node.value, ast.Name)
+        and node.value.id == _NAME
+    )
 
 
 def _comes_before(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.Import | ast.ImportFrom):
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
         return all(tables.standard(name) or _BEFORE.fullmatch(name) for name in _modules(statement))
-    value = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
+    value = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
     return value is not None and not any(isinstance(node, ast.Call) for node in ast.walk(value))
 
 
@@ -90,9 +108,11 @@ def _leaves_them(nodes: list[ast.AST]) -> bool:
 
 def _reaches_nothing(node: ast.AST) -> bool:
     """Tell whether this part of the program leaves the settings as they were made."""
+    if isinstance(node, _PLAIN_NODES):
+        return True
     if _NAME in (getattr(node, "name", None), getattr(node, "rest", None)) and not isinstance(node, ast.alias):
         return False
-    if isinstance(node, ast.Import | ast.ImportFrom):
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
         if getattr(node, "level", 0):
             return False
         ours = isinstance(node, ast.ImportFrom) and node.module == "django.conf"

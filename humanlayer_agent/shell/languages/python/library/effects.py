@@ -97,14 +97,14 @@ def remote(engine: "Engine", kind: str, value: Value, origin: str) -> None:
     for atom in value:
         text = atom if isinstance(atom, str) else atom.text if isinstance(atom, Prefix) else None
         one = frozenset({atom})
-        if isinstance(atom, Thing | Container | File | Instance | Class | Closure) and not (
+        if isinstance(atom, (Thing, Container, File, Instance, Class, Closure)) and not (
             isinstance(atom, Thing) and atom.module == "pathlib"
         ):
             continue
         if text is not None and "://" in text:
             _url(engine, kind, atom, text, origin)
         elif kind == "database":
-            if not isinstance(atom, Lib | Const) and atom is not ANY:
+            if not isinstance(atom, (Lib, Const)) and atom is not ANY:
                 engine.act("network", one, origin)
         else:
             files.touched(engine, doing, one, origin)
@@ -167,7 +167,7 @@ def _one_of(value: Value, wanted: Any) -> bool | None:
         found = truth(value)
         return None if found is None else found is wanted and not any(isinstance(a, str) for a in value)
     allowed = {str(w) for w in (wanted if isinstance(wanted, list) else [wanted])}
-    known = [a.name if isinstance(a, Lib) else a.dotted for a in value if isinstance(a, Lib | Function | Type)] + texts(
+    known = [a.name if isinstance(a, Lib) else a.dotted for a in value if isinstance(a, (Lib, Function, Type))] + texts(
         value
     )
     matching = [t in allowed for t in known]

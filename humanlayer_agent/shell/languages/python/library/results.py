@@ -305,7 +305,7 @@ def _flattened(engine: "Engine", args: Args) -> Value:
 def _mapping(engine: "Engine", args: Args) -> Value:
     made = engine.container(args.node, "dict", "made")
     for value in args.positional:
-        containers.copy(engine, made, frozenset(a for a in value if not isinstance(a, Type | Function)))
+        containers.copy(engine, made, frozenset(a for a in value if not isinstance(a, (Type, Function))))
     for name, value in args.named.items():
         engine.element(made, value, name)
     for hidden in (args.rest, args.others):
@@ -317,7 +317,7 @@ def _mapping(engine: "Engine", args: Args) -> Value:
 
 def _view(engine: "Engine", args: Args) -> Value:
     """A mapping that shows others: what is put into it is put into them."""
-    shown = (a for value in args.positional for a in value if isinstance(a, Container | Namespace))
+    shown = (a for value in args.positional for a in value if isinstance(a, (Container, Namespace)))
     return _mapping(engine, args).union(shown)
 
 

@@ -237,6 +237,7 @@ class Tables:
     places: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     """By module: the file, its first name, and its lines."""
     parsed: dict[str, ModuleTable] = field(default_factory=dict)
+    """By each name that was asked for."""
 
     def scan(self) -> None:
         """Find where each module begins. Raises TableError where one is described twice."""
@@ -253,13 +254,13 @@ class Tables:
 
     def module(self, name: str) -> ModuleTable | None:
         """The module `name`, by any of its names; None where no file describes it."""
-        place = self.places.get(name)
-        if place is None:
-            return None
-        file, first, text = place
-        if first not in self.parsed:
-            self.parsed[first] = _module(first, file, text)
-        return self.parsed[first]
+        found = self.parsed.get(name)
+        if found is None and (place := self.places.get(name)) is not None:
+            file, first, text = place
+            if first not in self.parsed:
+                self.parsed[first] = _module(first, file, text)
+            found = self.parsed[name] = self.parsed[first]
+        return found
 
 
 def _module(name: str, file: str, text: str) -> ModuleTable:

@@ -88,7 +88,7 @@ def _wrapped(kind: str) -> Special:
 def patched(engine: "Engine", args: Args) -> Value:
     """mock.patch.object(owner, name, new), mock.patch.dict(mapping, values): the first is no argument of anything."""
     target, name = args.at(0) or EMPTY, args.at(1, "attribute")
-    objects = frozenset(a for a in target if isinstance(a, Instance | Class | Module))
+    objects = frozenset(a for a in target if isinstance(a, (Instance, Class, Module)))
     if objects:
         reflection.set_attribute(engine, Args(args.node, [objects, name or PLAIN, args.at(2, "new") or ANYTHING]))
     for atom in target:

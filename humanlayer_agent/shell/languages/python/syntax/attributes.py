@@ -81,7 +81,7 @@ def _get(engine: "Engine", atom: Atom, name: str) -> Value:
         return module_values.module(name) if name in names.REACHED else _of_library(engine, atom, name)
     if isinstance(atom, Module):
         return module_values.of_module(engine, atom, name)
-    if isinstance(atom, Instance | Class | Super):
+    if isinstance(atom, (Instance, Class, Super)):
         return of_object(engine, atom, name)
     if isinstance(atom, Mark):
         return _of_mark(engine, atom, name)
@@ -94,9 +94,9 @@ def _get(engine: "Engine", atom: Atom, name: str) -> Value:
         if plain and atom.name.count(".") < MAX_DOTS:
             return stored(engine, name) | {Function(atom.module, f"{atom.name}.{name}")}
         return stored(engine, name).union({atom}, ANYTHING)
-    if isinstance(atom, Closure | Method):
+    if isinstance(atom, (Closure, Method)):
         return stored(engine, name) | _of_function(engine, atom, name)
-    if isinstance(atom, Partial | Bound):
+    if isinstance(atom, (Partial, Bound)):
         return stored(engine, name).union({atom}, ANYTHING)
     if isinstance(atom, Container):
         return container_methods.attribute(engine, atom, name)
@@ -114,14 +114,15 @@ def _of_library(engine: "Engine", atom: Lib, name: str) -> Value:
 
 def stored(engine: "Engine", name: str) -> Value:
     """What the program stores under `name`, in whatever object."""
-    return engine.read(engine.attribute(name)) | engine.read(engine.unnamed)
+    found, unnamed = engine.read(engine.attribute(name)), engine.unnamed.value
+    return found | unnamed if unnamed else found
 
 
 def implicit(engine: "Engine", holders: Value, methods: Iterable[str], *passed: Value, unknown: bool = False) -> Value:
     """What Python gets from special methods of the program's own objects in `holders`, which it calls by itself."""
     out: Value = EMPTY
     for atom in holders:
-        if not isinstance(atom, Instance | Class):
+        if not isinstance(atom, (Instance, Class)):
             continue
         cls = atom.cls if isinstance(atom, Instance) else atom
         for method in methods:
@@ -138,12 +139,12 @@ def _looked_up(engine: "Engine", atom: Atom, name: str, found: Value) -> Value:
     """What `__getattr__` and descriptors make of an attribute."""
     out: Value = EMPTY
     holder = (
-        frozenset({atom if isinstance(atom, Instance | Class) else Instance(atom.cls)})
-        if isinstance(atom, Instance | Class | Super)
+        frozenset({atom if isinstance(atom, (Instance, Class)) else Instance(atom.cls)})
+        if isinstance(atom, (Instance, Class, Super))
         else EMPTY
     )
     for method in ("__getattribute__",) if found else ("__getattr__", "__getattribute__"):
-        if engine.read(engine.member(method)) and isinstance(atom, Instance | Class):
+        if engine.read(engine.member(method)) and isinstance(atom, (Instance, Class)):
             out |= implicit(engine, holder, (method,), const(name))
     if engine.read(engine.member("__get__")):
         out |= implicit(engine, found, ("__get__",), holder, holder)
@@ -184,15 +185,15 @@ def _special(engine: "Engine", atom: Atom, name: str) -> Value | None:
         return _self(engine, atom)
     if name == "__get__" and isinstance(atom, Closure):
         return frozenset({Bound(atom, name)})
-    if name in names.SAME_OBJECT and not isinstance(atom, Instance | Class | Super | Mark | Container):
+    if name in names.SAME_OBJECT and not isinstance(atom, (Instance, Class, Super, Mark, Container)):
         return frozenset({atom})
     if name in names.LOOKUPS or name == "__subclasses__":
         return (
             frozenset({Bound(atom, name)})
-            if not isinstance(atom, Instance | Class | Super) or name == "__subclasses__"
+            if not isinstance(atom, (Instance, Class, Super)) or name == "__subclasses__"
             else None
         )
-    if name in ("__init__", "__new__") and isinstance(atom, Type | Function):
+    if name in ("__init__", "__new__") and isinstance(atom, (Type, Function)):
         return frozenset({atom})
     return None
 
@@ -205,24 +206,24 @@ def class_of(atom: Atom) -> Value:
         return frozenset({Type(atom.module, atom.name)})
     if isinstance(atom, File):
         return frozenset({Type("io", "FileIO"), ANY})
-    if isinstance(atom, Closure | Method | Function):
+    if isinstance(atom, (Closure, Method, Function)):
         return frozenset({Type("types", "FunctionType")})
     if isinstance(atom, Partial):
         return frozenset({Type("functools", "partial")})
     if isinstance(atom, Code):
         return frozenset({Type("types", "CodeType")})
-    if isinstance(atom, Type | Class):
+    if isinstance(atom, (Type, Class)):
         return frozenset({Type("builtins", "type"), ANY})
     if isinstance(atom, Module) or atom is SELF:
         return frozenset({Type("types", "ModuleType")})
-    name = atom.kind if isinstance(atom, Const | Container) else "str" if isinstance(atom, str) else ""
+    name = atom.kind if isinstance(atom, (Const, Container)) else "str" if isinstance(atom, str) else ""
     return frozenset({Type("builtins", name)}) if name in names.BUILTIN_TYPES else ANYTHING
 
 
 def _self(engine: "Engine", atom: Atom) -> Value:
     if isinstance(atom, Function):
         return frozenset({Module(atom.module)})
-    if isinstance(atom, Bound | Method):
+    if isinstance(atom, (Bound, Method)):
         return frozenset({atom.receiver})
     if isinstance(atom, Type):
         return frozenset({atom})
@@ -255,7 +256,7 @@ def _of_mark(engine: "Engine", atom: Mark, name: str) -> Value:
 
 def of_object(engine: "Engine", atom: Instance | Class | Super, name: str) -> Value:
     """An attribute of an instance or class of the program."""
-    cls = atom.cls if isinstance(atom, Instance | Super) else atom
+    cls = atom.cls if isinstance(atom, (Instance, Super)) else atom
     if isinstance(atom, Super):
         found = ancestors(engine, cls, name) or _elsewhere(engine, cls, name)
         receiver: Atom = Instance(cls)
@@ -291,7 +292,7 @@ def _bind(engine: "Engine", found: Value, receiver: Atom) -> Value:
 
 
 def _class(receiver: Atom) -> Atom:
-    return receiver.cls if isinstance(receiver, Instance | Super) else receiver
+    return receiver.cls if isinstance(receiver, (Instance, Super)) else receiver
 
 
 def lookup(engine: "Engine", cls: Class, name: str) -> Value:
@@ -347,6 +348,9 @@ def _elsewhere(engine: "Engine", cls: Class, name: str) -> Value:
 
 def foreign_bases(engine: "Engine", cls: Class) -> Value:
     """The ancestors that are no classes of the program."""
+    bases = engine.read(cls.bases)
+    if not any(isinstance(base, Class) for base in bases):
+        return bases
     found = [engine.read(each.bases) for each in family(engine, cls)]
     return frozenset(base for bases in found for base in bases if not isinstance(base, Class))
 
@@ -398,7 +402,7 @@ def put(engine: "Engine", target: Value, name: str, value: Value) -> None:
 
 def _of_class(target: Value, value: Value) -> bool:
     """Does something get a class that other methods come with?"""
-    return any(isinstance(a, Class) for a in value) or any(isinstance(a, Instance | Class | Super) for a in target)
+    return any(isinstance(a, Class) for a in value) or any(isinstance(a, (Instance, Class, Super)) for a in target)
 
 
 def remove(engine: "Engine", target: Value, name: str | None) -> None:
@@ -409,7 +413,7 @@ def remove(engine: "Engine", target: Value, name: str | None) -> None:
 
 
 def _put(engine: "Engine", atom: Atom, name: str, value: Value) -> None:
-    if isinstance(atom, Instance | Super):
+    if isinstance(atom, (Instance, Super)):
         engine.store(atom.cls, name, value)
         if any(not isinstance(b, Type) or b.module != "builtins" for b in foreign_bases(engine, atom.cls)):
             # What others inherit from may work with it.
@@ -427,7 +431,7 @@ def _put(engine: "Engine", atom: Atom, name: str, value: Value) -> None:
         _put_module(engine, atom.name, name, value)
     elif atom is not ANY or value != ANYTHING:
         engine.add(engine.attribute(name), value)
-        if not isinstance(atom, Closure | Method | Partial):
+        if not isinstance(atom, (Closure, Method, Partial)):
             capability_leaks.escape(engine, value, f"`.{name} =`")
             _file_named(engine, atom, name, value)
 
@@ -450,7 +454,7 @@ def _replace_names(engine: "Engine", target: Value, value: Value) -> None:
     for name, held in named.items():
         put(engine, target, name, held)
     if others is not None:
-        engine.add(engine.unnamed, others | ANYTHING)
+        engine.add_anywhere(engine.unnamed, others | ANYTHING)
 
 
 def _put_module(engine: "Engine", owner: str, name: str, value: Value) -> None:

@@ -169,7 +169,9 @@ _FIXTURES = {"tmp_path": path_objects.made(frozenset({path_values.TEMPORARY}))}
 
 def _inherits(engine: "Engine", cls: Class, ancestor: Class) -> bool:
     bases = engine.read(cls.bases)
-    return bool(bases) and (ancestor in bases or ancestor in attributes.family(engine, cls))
+    if not any(isinstance(base, Class) for base in bases):
+        return False
+    return ancestor in bases or ancestor in attributes.family(engine, cls)
 
 
 def construct(engine: "Engine", cls: Class, args: Args) -> Value:
@@ -198,20 +200,20 @@ def _inherited_constructor(engine: "Engine", cls: Class, args: Args) -> None:
     for base in foreign:
         if isinstance(base, Type) and base.module != "builtins":
             instance(engine, base, args)
-        elif isinstance(base, Lib | Mark | Function):
+        elif isinstance(base, (Lib, Mark, Function)):
             unknown_calls.call(engine, args, cls.name, "")
             unread = True
     for n, value in enumerate(args.positional):
         if n < len(cls.fields):
             engine.store(cls, cls.fields[n], value)
         elif not unread:
-            engine.add(engine.unnamed, capability_leaks.only(engine, value))
+            engine.add_anywhere(engine.unnamed, capability_leaks.only(engine, value))
     for name, value in args.named.items():
         engine.store(cls, name, value)
-        engine.add(engine.unnamed, EMPTY if unread else capability_leaks.only(engine, value))
+        engine.add_anywhere(engine.unnamed, EMPTY if unread else capability_leaks.only(engine, value))
     for hidden in (args.rest, args.others):
         if hidden is not None and not unread:
-            engine.add(engine.unnamed, capability_leaks.only(engine, hidden))
+            engine.add_anywhere(engine.unnamed, capability_leaks.only(engine, hidden))
 
 
 # ---- what the tables know ---------------------------------------------------------------------------

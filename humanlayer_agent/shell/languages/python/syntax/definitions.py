@@ -74,7 +74,7 @@ def _decorated(engine: "Engine", decorator: ast.expr, value: Value) -> Value:
             and isinstance(atom.receiver, Closure)
         ):
             return value | {atom.receiver}
-        kind = _KINDS.get(atom.dotted) if isinstance(atom, Type | Function) else None
+        kind = _KINDS.get(atom.dotted) if isinstance(atom, (Type, Function)) else None
         for each in value if kind is not None else ():
             if isinstance(each, Closure) and kind is not None:
                 each.computed = each.computed or kind == "property"
@@ -82,7 +82,7 @@ def _decorated(engine: "Engine", decorator: ast.expr, value: Value) -> Value:
     result = calls.call(engine, by, Args(decorator, [value]), _label(decorator))
     known = bool(by) and all(isinstance(a, Closure) for a in by)
     transparent = all(
-        isinstance(a, Type | Function) and (a.dotted in names.DECORATORS or a.module == "builtins") for a in by
+        isinstance(a, (Type, Function)) and (a.dotted in names.DECORATORS or a.module == "builtins") for a in by
     )
     return result if known else value if transparent else value | result
 
@@ -172,29 +172,27 @@ def cls(engine: "Engine", node: ast.ClassDef) -> None:
 def _new_class(engine: "Engine", node: ast.ClassDef) -> Class:
     bound: set[str] = set()
     declared: list[ast.Global | ast.Nonlocal] = []
-    scopes.collect(node.body, bound, declared, ":=" in engine.source)
+    scopes.collect(node.body, bound, declared, engine.may_hold(":="))
     scope = Scope("class", engine.scope, frozenset(bound))
     scopes.declare(engine, scope, declared)
     made = Class(node.name, scope)
-    made.definite = _definite(node.body)
+    made.definite = _definite(node.body, removing=engine.may_hold("del"))
     scope.cls = made
     engine.classes.append(made)
     return made
 
 
-def _definite(body: list[ast.stmt]) -> frozenset[str]:
+def _definite(body: list[ast.stmt], *, removing: bool) -> frozenset[str]:
+    """The names that a class body binds in any case; `removing`: there may be a `del` in it."""
     found: set[str] = set()
     removed = False
     for statement in body:
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             found.add(statement.name)
         elif isinstance(statement, ast.Assign):
             found.update(name for target in statement.targets for name in scopes.targets(target))
-        removed = removed or any(
-            isinstance(inner, ast.Delete)
-            for inner in ast.walk(statement)
-            if isinstance(statement, ast.Delete | ast.If | ast.For | ast.With | ast.Try | ast.While)
-        )
+        if removing and isinstance(statement, (ast.Delete, ast.If, ast.For, ast.With, ast.Try, ast.While)):
+            removed = removed or any(isinstance(inner, ast.Delete) for inner in ast.walk(statement))
     return frozenset() if removed else frozenset(found)
 
 
@@ -232,7 +230,7 @@ def _from_metaclass(engine: "Engine", node: ast.ClassDef, made: Class, given: Va
 def _expose(engine: "Engine", made: Class) -> None:
     """A base class from elsewhere may call what it finds in its heirs."""
     for base in attributes.foreign_bases(engine, made):
-        name = base.name if isinstance(base, Lib | Type | Function) else ""
+        name = base.name if isinstance(base, (Lib, Type, Function)) else ""
         if isinstance(base, Type) and base.module == "builtins":
             continue
         if name.endswith(names.PLAIN_BASES):

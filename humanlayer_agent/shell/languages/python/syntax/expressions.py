@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.shell.languages.python import names, scopes
+from humanlayer_agent.shell.languages.python.engine import TooMuch
 from humanlayer_agent.shell.languages.python.library import process_environment
 from humanlayer_agent.shell.languages.python.objects import Container, Scope
 from humanlayer_agent.shell.languages.python.syntax import (
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
 
 def value(engine: "Engine", node: ast.expr) -> Value:
     """What `node` may be."""
-    engine.step()
+    engine.steps += 1
+    if engine.steps > engine.limit:
+        raise TooMuch
     handler = _EXPRESSIONS.get(type(node))
     return handler(engine, node) if handler is not None else _other(engine, node)
 
@@ -148,7 +151,7 @@ def _unary(engine: "Engine", node: ast.UnaryOp) -> Value:
     found = numbers(inner)
     if isinstance(node.op, ast.USub) and found:
         return EMPTY.union(*(const(-n) for n in found))
-    if isinstance(node.op, ast.UAdd | ast.Invert) and not isinstance(node.op, ast.Invert):
+    if isinstance(node.op, (ast.UAdd, ast.Invert)) and not isinstance(node.op, ast.Invert):
         return inner
     return WORDS if isinstance(node.op, ast.Not) or inner <= WORDS or found else ANYTHING
 

@@ -88,7 +88,7 @@ def by_name(engine: "Engine", value: Value, origin: str) -> None:
         inner = frozenset(a for a in value if isinstance(a, Container))
         if inner and inner == value:
             by_name(engine, containers.elements(engine, inner), origin)
-        elif value - NONE and not all(isinstance(a, Module | Lib) or a is SELF for a in value):
+        elif value - NONE and not all(isinstance(a, (Module, Lib)) or a is SELF for a in value):
             engine.doubt("a module is imported whose name is not known")
         return
     for name in known:
@@ -117,7 +117,7 @@ def configuration(engine: "Engine", value: Value, origin: str) -> None:
     """logging.config.dictConfig: a configuration names classes, and files that they write."""
     for atom in value:
         if not isinstance(atom, Container):
-            if not isinstance(atom, str | Const):
+            if not isinstance(atom, (str, Const)):
                 engine.doubt("a logging configuration that is not known")
             continue
         engine.look(atom)
@@ -141,6 +141,6 @@ def configuration(engine: "Engine", value: Value, origin: str) -> None:
             elif (
                 key in ("handlers", "formatters", "filters")
                 and held - const(None)
-                and not all(isinstance(a, str | Const | Container) for a in inner)
+                and not all(isinstance(a, (str, Const, Container)) for a in inner)
             ):
                 engine.doubt("a logging configuration that is not known")

@@ -53,13 +53,15 @@ if TYPE_CHECKING:
 
 def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:  # noqa: C901
     """What `atom.name(...)` does and gives."""
+    if atom is ANY and not name.startswith("__") and name != "mro":
+        return _unknown(engine, name, args)
     if isinstance(atom, Lib) or name == "__class__":
         found = attributes.get(engine, frozenset({atom}), name)
         return calls.call(engine, found, args, name)
     if name == "__delattr__":
         attributes.remove(engine, (args.at(0) or EMPTY) | {atom}, None)
         return PLAIN
-    if name == "__init__" and isinstance(atom, File | Thing):
+    if name == "__init__" and isinstance(atom, (File, Thing)):
         return calls.call(engine, attributes.class_of(atom), args, name)
     if isinstance(atom, Container):
         return container_methods.method(engine, atom, name, args)
@@ -73,7 +75,7 @@ def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:  # noq
         return reflection.namespace_method(engine, atom, name, args)
     if atom is ENVIRON or atom is SYS_PATH or atom is SYS_MODULES:
         return process_environment.method(engine, atom, name, args)
-    if name in names.LOOKUPS and not isinstance(atom, str | Const | Instance | Super | Class | Type):
+    if name in names.LOOKUPS and not isinstance(atom, (str, Const, Instance, Super, Class, Type)):
         return reflection.lookup(engine, frozenset({atom}), args.at(0))
     if name == "mro":
         return attributes.get(engine, frozenset({atom}), name)
@@ -83,7 +85,7 @@ def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:  # noq
         return _unbound(engine, atom, name, args)
     if isinstance(atom, Instance) and (handing := _handing_on(engine, atom, name)):
         return engine.union(_handed_on(engine, atom, base, entry, name, args) for base, entry in handing)
-    if isinstance(atom, str | Const) or (isinstance(atom, Mark) and atom is not ANY and atom is not SELF):
+    if isinstance(atom, (str, Const)) or (isinstance(atom, Mark) and atom is not ANY and atom is not SELF):
         return string_methods.method(engine, atom, name, args)
     if atom is ANY:
         return _unknown(engine, name, args)
@@ -91,14 +93,14 @@ def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:  # noq
         return frozenset({atom, *(Method(atom, each) for each in args.at(0) or EMPTY)})
     if isinstance(atom, Closure) and name in ("setter", "getter", "deleter"):
         return args.at(0) or EMPTY
-    if name == "__getitem__" and not isinstance(atom, Instance | Class | Super):
+    if name == "__getitem__" and not isinstance(atom, (Instance, Class, Super)):
         return containers.item(engine, frozenset({atom}), args.at(0) or PLAIN, args.node)
     if name in ("__setattr__", "__getattribute__") and _by_object(engine, atom, name):
         whole = frozenset[Atom]({Instance(atom.cls) if isinstance(atom, Super) else atom})
         if name == "__getattribute__":
             return reflection.lookup(engine, whole, args.at(0))
         return reflection.set_attribute(engine, args.before(whole))
-    if not isinstance(atom, Module | Function | Instance | Class | Super | Closure | Method | Partial | Bound | Mark):
+    if not isinstance(atom, (Module, Function, Instance, Class, Super, Closure, Method, Partial, Bound, Mark)):
         return string_methods.method(engine, atom, name, args)
     return calls.call(engine, attributes.get(engine, frozenset({atom}), name), args, name)
 

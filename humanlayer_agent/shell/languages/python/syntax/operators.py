@@ -40,30 +40,34 @@ if TYPE_CHECKING:
 
 _OTHERS = (ast.Div, ast.BitOr, ast.BitAnd, ast.LShift, ast.RShift, ast.MatMult)
 _HUGE = 1 << 200
+_NAMED = frozenset({Type, Lib, Function, Module})
+_TEXTUAL = frozenset({str, Place, Below})
 
 
 def operation(engine: "Engine", node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
     """`left op right`."""
     if isinstance(op, ast.Mod) and capability_leaks.environment_in(engine, right):
         process_environment.printed(engine)
-    if any(isinstance(a, Instance) for a in left | right):
+    both = left | right
+    kinds = set(map(type, both))
+    if Instance in kinds:
         return _overloaded(engine, op, left, right)
-    if any(isinstance(a, Container) for a in left | right):
+    if Container in kinds:
         return _combined(engine, node, op, left, right)
-    if isinstance(op, ast.Div) and any(isinstance(a, Thing) for a in left | right):
+    if isinstance(op, ast.Div) and Thing in kinds:
         return path_objects.made(
             frozenset(path_values.join(path_values.path_atom(a), path_values.path_atom(b)) for a in left for b in right)
         )
-    if isinstance(op, _OTHERS) and any(isinstance(a, Lib) or a is ANY for a in left | right):
+    if isinstance(op, _OTHERS) and (Lib in kinds or ANY in both):
         # What operators mean on objects of others, they say.
         for value in (left, right):
             argument_doubts.of_value(engine, frozenset(a for a in value if isinstance(a, str)), "", "an operator")
-    if SYS_PATH in left | right:
+    if SYS_PATH in both:
         return frozenset({SYS_PATH})
-    if any(isinstance(a, Type | Lib | Function | Module) for a in left | right):
-        return left | right | ANYTHING
-    textual = any(isinstance(a, str | Place | Below) for a in left | right) and not isinstance(op, ast.Div | ast.Mod)
-    if (ANY in left or ANY in right) and not textual:
+    if not kinds.isdisjoint(_NAMED):
+        return both | ANYTHING
+    textual = not kinds.isdisjoint(_TEXTUAL) and not isinstance(op, (ast.Div, ast.Mod))
+    if ANY in both and not textual:
         return ANYTHING
     if isinstance(op, ast.Add):
         return _added(left, right)
@@ -89,7 +93,7 @@ def _added(left: Value, right: Value) -> Value:
         return out if len(out) <= 32 else PLAIN
     if numbers(left) and numbers(right):
         return _numeric(ast.Add(), left, right)
-    if all(isinstance(a, Mark | Const) for a in left | right):
+    if all(isinstance(a, (Mark, Const)) for a in left | right):
         return WORDS if _countable(left) and _countable(right) else PLAIN
     return string_values.concat([left, right])
 
@@ -111,9 +115,9 @@ def _numeric(op: ast.operator, left: Value, right: Value) -> Value:
     out: Value = EMPTY
     for a in first:
         for b in second:
-            if abs(a) > _HUGE or abs(b) > _HUGE or (b == 0 and isinstance(op, ast.FloorDiv | ast.Mod)):
+            if abs(a) > _HUGE or abs(b) > _HUGE or (b == 0 and isinstance(op, (ast.FloorDiv, ast.Mod))):
                 return WORDS
-            if isinstance(op, ast.LShift | ast.RShift) and not 0 <= b <= 64:
+            if isinstance(op, (ast.LShift, ast.RShift)) and not 0 <= b <= 64:
                 return WORDS
             out |= const(int(change(a, b)))
     return out
@@ -142,7 +146,7 @@ def _percent(engine: "Engine", left: Value, given: list[Value]) -> Value:
         if isinstance(inner, Container) and inner.kind == "tuple":
             known, rest = containers.sequence(engine, right)
             out |= string_values.percent(atom, known if rest is None else None, lambda key: PLAIN)
-        elif isinstance(inner, Container | Namespace):
+        elif isinstance(inner, (Container, Namespace)):
             out |= string_values.percent(atom, None, _items_of(engine, right))
         else:
             out |= string_values.percent(atom, [right], lambda key: PLAIN)
@@ -162,7 +166,7 @@ _OPERATORS = {
 def _overloaded(engine: "Engine", op: ast.operator, left: Value, right: Value) -> Value:
     """An operator on an object of the program calls its methods."""
     name = _OPERATORS.get(type(op), "")
-    if isinstance(op, ast.Mod) and any(isinstance(a, str | Mark) for a in left):
+    if isinstance(op, ast.Mod) and any(isinstance(a, (str, Mark)) for a in left):
         capability_leaks.escape(engine, right, "%")
     out = attributes.implicit(engine, left, (f"__{name}__", f"__i{name}__"), right)
     out |= attributes.implicit(engine, right, (f"__r{name}__",), left)
@@ -189,7 +193,7 @@ def _combined(engine: "Engine", node: ast.AST, op: ast.operator, left: Value, ri
         elif isinstance(atom, Namespace):
             engine.key(made, PLAIN)
             engine.element(made, containers.names_of(engine, atom))
-        elif atom is ENVIRON or (isinstance(atom, Mark) and isinstance(op, ast.Add | ast.BitOr)):
+        elif atom is ENVIRON or (isinstance(atom, Mark) and isinstance(op, (ast.Add, ast.BitOr))):
             containers.copy(engine, made, frozenset({atom}))
     if SYS_PATH in others:
         process_environment.import_paths(engine, left | right, "sys.path")
@@ -208,10 +212,10 @@ def _appended(engine: "Engine", made: Container, left: Value, right: Value) -> N
 
 
 def compared(engine: "Engine", op: ast.cmpop, left: Value, right: Value) -> Value:
-    if isinstance(op, ast.Is | ast.IsNot):
+    if isinstance(op, (ast.Is, ast.IsNot)):
         return EMPTY
     out: Value = EMPTY
-    if isinstance(op, ast.In | ast.NotIn):
+    if isinstance(op, (ast.In, ast.NotIn)):
         out = attributes.implicit(engine, right, ("__contains__",), left)
         right = containers.elements(engine, frozenset(a for a in right if isinstance(a, Container)))
     if any(isinstance(a, Instance) for a in left | right):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.shell.languages.python import scopes
+from humanlayer_agent.shell.languages.python.engine import TooMuch
 from humanlayer_agent.shell.languages.python.library import process_environment
 from humanlayer_agent.shell.languages.python.objects import Container, Outside, Unit
 from humanlayer_agent.shell.languages.python.syntax import (
@@ -52,7 +53,9 @@ def read(engine: "Engine", unit: Unit) -> None:
 def block(engine: "Engine", body: Sequence[ast.stmt]) -> None:
     """Read statements."""
     for node in body:
-        engine.step()
+        engine.steps += 1
+        if engine.steps > engine.limit:
+            raise TooMuch
         engine.line = engine.fixed or node.lineno
         handler = _STATEMENTS.get(type(node))
         if handler is not None:
@@ -96,7 +99,7 @@ def assign(engine: "Engine", target: ast.AST, value: Value) -> None:
             containers.put(engine, holder, None, value)
         else:
             containers.put(engine, holder, expressions.value(engine, target.slice), value)
-    elif isinstance(target, ast.Tuple | ast.List):
+    elif isinstance(target, (ast.Tuple, ast.List)):
         _unpack(engine, target, value)
     elif isinstance(target, ast.Starred):
         assign(engine, target.value, value)
@@ -272,7 +275,7 @@ def _assert(engine: "Engine", node: ast.Assert) -> None:
 def _match(engine: "Engine", node: ast.Match) -> None:
     subject = expressions.value(engine, node.subject)
     parts = subject | containers.elements(engine, frozenset(a for a in subject if isinstance(a, Container)))
-    parts |= containers.values_of(engine, frozenset(a for a in subject if isinstance(a, Container | Instance)))
+    parts |= containers.values_of(engine, frozenset(a for a in subject if isinstance(a, (Container, Instance))))
     if any(isinstance(a, Instance) for a in subject):
         parts |= EMPTY.union(*(engine.read(cell) for cell in list(engine.attributes.values())))
     for case in node.cases:
@@ -295,7 +298,7 @@ def _matched(engine: "Engine", pattern: ast.AST, name: str, parts: Value) -> Val
         inner |= containers.elements(engine, frozenset(a for a in inner if isinstance(a, Container)))
     for node in ast.walk(pattern):
         if (
-            isinstance(node, ast.MatchStar | ast.MatchMapping)
+            isinstance(node, (ast.MatchStar, ast.MatchMapping))
             and (getattr(node, "name", None) or getattr(node, "rest", None)) == name
         ):
             held = engine.container(node, "list" if isinstance(node, ast.MatchStar) else "dict")

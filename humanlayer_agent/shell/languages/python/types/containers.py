@@ -72,7 +72,7 @@ def _elements(engine: "Engine", atom: Atom) -> Value:
         return PLAIN
     if isinstance(atom, File) or (isinstance(atom, Mark) and atom is not ANY):
         return PLAIN
-    if isinstance(atom, Type | Function | Module):
+    if isinstance(atom, (Type, Function, Module)):
         return frozenset({atom, ANY})
     if isinstance(atom, Bound):
         return frozenset({atom})
@@ -94,7 +94,7 @@ def _iterated(engine: "Engine", atom: Instance) -> Value:
     if not iterators:
         out |= attributes.implicit(engine, whole, ("__getitem__",), WORDS)
     fields = [engine.read(engine.attribute(f)) for f in atom.cls.fields]
-    return out.union(engine.read(engine.unnamed), ANYTHING, *fields)
+    return out.union(engine.unnamed.value, ANYTHING, *fields)
 
 
 def keys_of(held: Container) -> Value:
@@ -151,7 +151,7 @@ def in_order(engine: "Engine", value: Value) -> list[Value] | None:
     if not isinstance(atom, Container) or atom.items is None or atom.rest or atom.kind == "dict":
         return None
     engine.look(atom)
-    constant = all(len(v) == 1 and isinstance(next(iter(v)), str | Const) for v in atom.items)
+    constant = all(len(v) == 1 and isinstance(next(iter(v)), (str, Const)) for v in atom.items)
     return list(atom.items) if constant and len(atom.items) <= MAX_ORDERED else None
 
 
@@ -197,10 +197,10 @@ def values_of(engine: "Engine", value: Value) -> Value:
 def names_of(engine: "Engine", space: Namespace) -> Value:
     """All that the names of a module, class or object stand for."""
     owner = space.owner
-    if isinstance(owner, Instance | Class):
+    if isinstance(owner, (Instance, Class)):
         cls = owner.cls if isinstance(owner, Instance) else owner
         held = [engine.read(cell) for cell in (*engine.attributes.values(), *cls.scope.cells.values())]
-        return engine.read(engine.unnamed).union(*held)
+        return engine.unnamed.value.union(*held)
     if isinstance(owner, Module):
         return frozenset({Module("?")}) if capability_leaks.dangerous(engine, owner) else ANYTHING
     held = [engine.read(cell) for cell in list(engine.module.cells.values())]
@@ -226,16 +226,16 @@ def _item(engine: "Engine", atom: Atom, index: Value) -> Value:
         return process_environment.looked_up(engine, index)
     if atom is SYS_MODULES:
         return process_environment.loaded_module(engine, index)
-    if isinstance(atom, Namespace | Module):
+    if isinstance(atom, (Namespace, Module)):
         owner = atom.owner if isinstance(atom, Namespace) else atom
         return by_name(engine, owner, index, atom)
-    if isinstance(atom, Instance | Class):
+    if isinstance(atom, (Instance, Class)):
         methods = ("__class_getitem__",) if isinstance(atom, Class) else ("__getitem__", "__missing__")
         found = attributes.implicit(engine, frozenset({atom}), methods, index)
         if isinstance(atom, Class):
             return found | {atom}
         return found if found and not attributes.foreign_bases(engine, atom.cls) else found | _iterated(engine, atom)
-    if isinstance(atom, Type | Function):
+    if isinstance(atom, (Type, Function)):
         return frozenset({atom})
     if isinstance(atom, Bound):
         return process_environment.bound_item(engine, atom, index)
@@ -243,7 +243,9 @@ def _item(engine: "Engine", atom: Atom, index: Value) -> Value:
         return PLAIN
     if isinstance(atom, Lib):
         argument_doubts.of_value(engine, index, "", f"{atom.name}[...]")
-    return PLAIN if isinstance(atom, File) else frozenset({atom, ANY}) if not isinstance(atom, Lib | Mark) else ANYTHING
+    return (
+        PLAIN if isinstance(atom, File) else frozenset({atom, ANY}) if not isinstance(atom, (Lib, Mark)) else ANYTHING
+    )
 
 
 def by_name(engine: "Engine", owner: Atom, index: Value, shown: Atom) -> Value:
@@ -280,7 +282,7 @@ def sliced(engine: "Engine", value: Value, bounds: tuple[Value, Value, Value], n
     out: set[Atom] = set()
     for atom in value:
         text = atom.value if isinstance(atom, Const) else atom
-        if isinstance(text, str | bytes):
+        if isinstance(text, (str, bytes)):
             out |= const(text[given]) if given is not None and given.step != 0 else PLAIN
         elif isinstance(atom, Container):
             made = engine.container(node, "list" if atom.kind != "tuple" else "tuple")
@@ -330,11 +332,13 @@ def put(engine: "Engine", target: Value, index: Value | None, value: Value, orig
             attributes.implicit(
                 engine, frozenset({atom}), ("__setitem__",), index if index is not None else PLAIN, value
             )
-        elif not isinstance(atom, str | Const):
+        elif not isinstance(atom, (str, Const)):
             capability_leaks.escape(engine, value, "`[...] =`")
             if not isinstance(atom, Instance):
                 argument_doubts.of_paths(engine, value, "`[...] =`")
-            engine.add(engine.unnamed, capability_leaks.only(engine, value) if isinstance(atom, Instance) else EMPTY)
+            engine.add_anywhere(
+                engine.unnamed, capability_leaks.only(engine, value) if isinstance(atom, Instance) else EMPTY
+            )
             if index is not None and capability_leaks.loaded(engine, index):
                 capability_leaks.escape(engine, index, "`[...] =`")
 
@@ -344,8 +348,8 @@ def _put_name(engine: "Engine", space: Namespace, index: Value | None, value: Va
     if known:
         for name in known:
             attributes.put(engine, frozenset({space.owner}), name, value)
-    elif isinstance(space.owner, Instance | Class):
-        engine.add(engine.unnamed, value)
+    elif isinstance(space.owner, (Instance, Class)):
+        engine.add_anywhere(engine.unnamed, value)
     else:
         engine.doubt("a name that is not known is bound")
 

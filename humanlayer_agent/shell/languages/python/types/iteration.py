@@ -43,7 +43,7 @@ def _map(engine: "Engine", args: Args) -> Value:
         return ANYTHING
     called, sources = args.positional[0], args.positional[1:]
     known = containers.in_order(engine, sources[0]) if len(sources) == 1 else None
-    if known is None or not all(isinstance(a, Function | Type | Bound) for a in called):
+    if known is None or not all(isinstance(a, (Function, Type, Bound)) for a in called):
         return gathered(engine, args, _elementwise(engine, args, called, sources or [ANYTHING]))
     made = engine.container(args.node, "list", "made")
     engine.fill(made, [calls.call(engine, called, Args(args.node, [element]), "") for element in known])

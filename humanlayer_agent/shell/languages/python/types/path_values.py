@@ -30,7 +30,7 @@ def path_atom(atom: Atom) -> PathAtom:
         return DATA if atom.payload is None else atom.payload
     if isinstance(atom, Const) and isinstance(atom.value, bytes):
         return atom.value.decode("utf-8", "surrogateescape")
-    if isinstance(atom, str | Place | Below | Prefix):
+    if isinstance(atom, (str, Place, Below, Prefix)):
         return atom
     return WORD if atom is WORD else DATA
 

@@ -35,6 +35,10 @@ def concat(parts: Iterable[Value]) -> Value:
     """The texts that `parts` make when they are joined."""
     out: Value = frozenset({""})
     for part in parts:
+        if len(out) == len(part) == 1:
+            (first,), (second,) = out, part
+            out = frozenset((_add(piece(first), piece(second)),))
+            continue
         if len(out) * len(part) > MAX_TEXTS:
             out, part = _shorter(out), frozenset(a if isinstance(a, Mark) else DATA for a in part)
         out = frozenset(_add(piece(a), piece(b)) for a in out for b in part)
@@ -50,7 +54,7 @@ def _shorter(value: Value) -> Value:
 
 def piece(atom: Atom) -> Piece:
     """`atom` as str() and f-strings show it."""
-    if isinstance(atom, str | Place | Below | Prefix):
+    if isinstance(atom, (str, Place, Below, Prefix)):
         return atom
     if isinstance(atom, Const):
         return str(atom.value)
@@ -209,7 +213,7 @@ METHODS = _SAME | _PARTS | _COUNTED
 def known(atom: Atom) -> str | bytes | None:
     """The text that `atom` is; None where it is none that is known."""
     value = atom if isinstance(atom, str) else atom.value if isinstance(atom, Const) else None
-    return value if isinstance(value, str | bytes) else None
+    return value if isinstance(value, (str, bytes)) else None
 
 
 def method(receiver: Atom, name: str, arguments: list[Value]) -> Value | list[Value] | None:
@@ -230,13 +234,13 @@ def method(receiver: Atom, name: str, arguments: list[Value]) -> Value | list[Va
         result = getattr(text, name)(*[c[0] for c in constants if c])
     except (TypeError, ValueError, LookupError, AttributeError, OverflowError):
         return PLAIN
-    if isinstance(result, list | tuple):
+    if isinstance(result, (list, tuple)):
         return [const(each) for each in result] if len(result) <= 200 else _unknown(receiver, name)
     return const(result)
 
 
 def _constants(value: Value) -> list[str | bytes | int | None] | None:
-    found = [a if isinstance(a, str) else a.value for a in value if isinstance(a, str | Const)]
+    found = [a if isinstance(a, str) else a.value for a in value if isinstance(a, (str, Const))]
     return found if len(found) == len(value) else None
 
 
@@ -245,7 +249,7 @@ def _unknown(receiver: Atom, name: str) -> Value | list[Value] | None:
         return ANYTHING
     if name in _PARTS:
         return None
-    if isinstance(receiver, Below | Place | Prefix | str) and name in ("encode", "decode"):
+    if isinstance(receiver, (Below, Place, Prefix, str)) and name in ("encode", "decode"):
         return frozenset({receiver})
     if receiver is WORD and name in ("lower", "upper", "hex", "zfill", "encode", "decode"):
         return WORDS

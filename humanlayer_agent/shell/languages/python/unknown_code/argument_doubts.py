@@ -171,8 +171,10 @@ def _texts(engine: "Engine", value: Value) -> list[str]:
     out = set()
     for atom in atoms:
         place = atom.payload if isinstance(atom, Thing) else atom
-        if isinstance(place, str | Place):
-            out.add(place if isinstance(place, str) else place.text)
+        if isinstance(place, str):
+            out.add(place)
+        elif isinstance(place, Place):
+            out.add(place.text)
         elif isinstance(place, Const) and isinstance(place.value, bytes):
             out.add(place.value.decode("utf-8", "surrogateescape"))
     return sorted(out) if len(out) > 1 else list(out)
@@ -184,7 +186,7 @@ def _tells_nothing(atom: Atom) -> bool:
         return _is_plain(atom)
     if isinstance(atom, Const):
         return not isinstance(atom.value, bytes)
-    return atom is not DATA and not isinstance(atom, Container | Thing | Place | Prefix | Below)
+    return atom is not DATA and not isinstance(atom, (Container, Thing, Place, Prefix, Below))
 
 
 def _is_plain(text: str) -> bool:

@@ -8,10 +8,12 @@ import ast
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.languages.python import names
+from humanlayer_agent.shell.languages.python.engine import MAX_NESTED
 from humanlayer_agent.shell.languages.python.library import effects, tables
 from humanlayer_agent.shell.languages.python.objects import Class, Closure, Container, File, Outside, Partial, Unit
-from humanlayer_agent.shell.languages.python.syntax import calls, methods
+from humanlayer_agent.shell.languages.python.syntax import calls, methods, statements
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
+from humanlayer_agent.shell.languages.python.unknown_code import argument_doubts
 from humanlayer_agent.shell.languages.python.values import (
     ANYTHING,
     ENVIRON,
@@ -19,14 +21,18 @@ from humanlayer_agent.shell.languages.python.values import (
     SYS_MODULES,
     SYS_PATH,
     Atom,
+    Below,
     Bound,
+    Const,
     Function,
     Instance,
     Lib,
-    Mark,
     Method,
     Module,
     Namespace,
+    Place,
+    Prefix,
+    Thing,
     Type,
     Value,
 )
@@ -35,9 +41,10 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.languages.python.engine import Engine
 
 Object = Closure | Method | Partial | Bound | Container | Class | Instance | File | Namespace
-_OBJECTS = (Closure, Method, Partial, Bound, Container, Class, Instance, File, Namespace)
+_OBJECTS = (Container, Closure, Class, Method, Partial, Bound, Instance, File, Namespace)
+_PLAIN = frozenset({str, Const, Lib, Place, Below, Prefix, Thing})
+"""What does nothing in the hands of others."""
 _CALLABLE = (Function, Module, Type, Closure, Method, Partial, Bound, Container, Namespace, Instance, Class)
-_WATCHED = frozenset({ENVIRON, SYS_MODULES, SYS_PATH})
 _SYSTEM = frozenset({Module("os"), Module("posix"), Module("nt")})
 _NOBODY = "other code"
 """Who calls a function that nobody seems to call."""
@@ -83,7 +90,7 @@ def loaded(engine: "Engine", value: Value) -> bool:
 def only(engine: "Engine", value: Value) -> Value:
     """What in `value` can be called to an effect."""
     return frozenset(
-        a for a in value if isinstance(a, Closure | Method | Partial | Bound | Container) or dangerous(engine, a)
+        a for a in value if isinstance(a, (Closure, Method, Partial, Bound, Container)) or dangerous(engine, a)
     )
 
 
@@ -100,11 +107,11 @@ def release(engine: "Engine", closure: Closure) -> None:
 def escape(engine: "Engine", value: Value, whither: str, *, changes: bool = False) -> None:
     """`value` goes where nobody can follow; `changes`: to code that may put something into lists and objects."""
     for atom in value:
-        if isinstance(atom, str | Lib) or (isinstance(atom, Mark) and atom not in _WATCHED):
+        if type(atom) in _PLAIN:
             continue
         if isinstance(atom, _OBJECTS):
             _leaves(engine, atom, whither, changes)
-        elif isinstance(atom, Function | Type | Module):
+        elif isinstance(atom, (Function, Type, Module)):
             if dangerous(engine, atom):
                 _handed(engine, atom, whither)
         elif atom is ENVIRON:
@@ -125,16 +132,19 @@ def _leaves(engine: "Engine", atom: Object, whither: str, changes: bool) -> None
     if isinstance(atom, Closure):
         atom.escaped = True
     unit = engine.outside[atom, changes] = Unit(Outside(atom, whither, changes, engine.line), engine.module)
-    engine.wait(unit)
+    if isinstance(atom, Container) and engine.depth < MAX_NESTED:
+        engine.enter(
+            unit, statements.read
+        )  # what it may hold then is known before anybody looks: nothing is read twice
+    else:
+        engine.wait(unit)
 
 
 def follow(engine: "Engine", outside: Outside) -> None:
     """What code that is not read here may do with an object."""
-    from humanlayer_agent.shell.languages.python.unknown_code import argument_doubts
-
     engine.line = outside.line
     atom, whither, changes = outside.atom, outside.whither, outside.changes
-    if isinstance(atom, Closure | Method):
+    if isinstance(atom, (Closure, Method)):
         closure = atom if isinstance(atom, Closure) else atom.closure
         closure.escaped = True
         calls.open_parameters(engine, closure)
@@ -188,19 +198,19 @@ def _handed(engine: "Engine", atom: Function | Type | Module, whither: str) -> N
 
 
 def _contents(engine: "Engine", container: Container, whither: str, changes: bool) -> None:
-    engine.look(container)
-    for value in attributes_of(container):
-        escape(engine, value, whither, changes=changes)
     if changes and container.kind in ("list", "dict", "set") and not container.shared:
-        container.shared = True
+        container.shared, container.handed = True, [*(container.items or ())]
         engine.shuffle(container)
         engine.element(container, ANYTHING)
         engine.key(container, ANYTHING)
+    engine.look(container)
+    for value in attributes_of(container):
+        escape(engine, value, whither, changes=changes)
 
 
 def attributes_of(container: Container) -> list[Value]:
     """All elements of `container`."""
-    return [*(container.items or ()), *container.named.values(), container.rest, container.keys]
+    return [*(container.items or container.handed), *container.named.values(), container.rest, container.keys]
 
 
 def reachable(engine: "Engine", value: Value, depth: int = 3) -> set[Atom]:
@@ -221,6 +231,9 @@ def reachable(engine: "Engine", value: Value, depth: int = 3) -> set[Atom]:
 
 def environment_in(engine: "Engine", value: Value) -> bool:
     """Is the whole environment, or a copy of it, in `value`?"""
-    if any(isinstance(a, Namespace) and a.owner in _SYSTEM for a in value):
-        return True
-    return ENVIRON in value or (any(isinstance(a, Container) for a in value) and ENVIRON in reachable(engine, value))
+    held = False
+    for atom in value:
+        if atom is ENVIRON or (isinstance(atom, Namespace) and atom.owner in _SYSTEM):
+            return True
+        held = held or isinstance(atom, Container)
+    return held and ENVIRON in reachable(engine, value)

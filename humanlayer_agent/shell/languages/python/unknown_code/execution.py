@@ -64,7 +64,7 @@ def run(engine: "Engine", value: Value, args: Args, origin: str) -> Value:
         if text is not None:
             out |= inline(engine, text)
             _filled(engine, text, spaces)
-        elif isinstance(atom, Closure | Method):
+        elif isinstance(atom, (Closure, Method)):
             calls.call(engine, frozenset({atom}), Args(args.node))
         elif atom is SHOWN:
             out |= ANYTHING
@@ -84,9 +84,9 @@ def _spaces(engine: "Engine", args: Args) -> Value:
             engine.look(atom)
             for name, held in atom.named.items():
                 engine.add(engine.given.setdefault(name, Cell()), held)
-            engine.add(engine.injected, atom.rest - {ENVIRON})
+            engine.add_anywhere(engine.injected, atom.rest - {ENVIRON})
         elif not (isinstance(atom, Const) or atom == Namespace(SELF)):
-            engine.add(engine.injected, containers.values_of(engine, frozenset({atom})))
+            engine.add_anywhere(engine.injected, containers.values_of(engine, frozenset({atom})))
     return given
 
 

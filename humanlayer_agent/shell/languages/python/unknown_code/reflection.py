@@ -54,12 +54,12 @@ def _any_attribute(engine: "Engine", atom: Atom) -> Value:
         return ANYTHING
     if isinstance(atom, Lib) and _may_be_module(atom):
         engine.doubt(f"an attribute of {atom.name} whose name is not known")
-    if isinstance(atom, Instance | Class | Super):
+    if isinstance(atom, (Instance, Class, Super)):
         cls = atom if isinstance(atom, Class) else atom.cls
         held = containers.names_of(engine, Namespace(cls))
         every = [attributes.get(engine, frozenset({atom}), name) for name in list(cls.scope.cells)]
         return held.union(ANYTHING, *every)
-    if isinstance(atom, Thing | Type) and _effective(atom):
+    if isinstance(atom, (Thing, Type)) and _effective(atom):
         engine.doubt(f"an attribute of {atom.module}.{atom.name} whose name is not known")
     return ANYTHING
 
@@ -90,12 +90,12 @@ def set_attribute(engine: "Engine", args: Args) -> Value:
             engine.doubt(f"an attribute of {atom.name} whose name is not known is set")
         if not isinstance(atom, Instance):
             capability_leaks.escape(engine, value, "setattr")
-    engine.add(engine.unnamed, value)
+    engine.add_anywhere(engine.unnamed, value)
     return NONE
 
 
 def _hasattr(engine: "Engine", args: Args) -> Value:
-    lookup(engine, frozenset(a for a in args.at(0) or EMPTY if isinstance(a, Instance | Class)), args.at(1))
+    lookup(engine, frozenset(a for a in args.at(0) or EMPTY if isinstance(a, (Instance, Class))), args.at(1))
     return WORDS
 
 
@@ -166,7 +166,7 @@ def namespace_method(engine: "Engine", space: Namespace, name: str, args: Args) 
 
 def subclasses(engine: "Engine", atom: Atom) -> Value:
     """`cls.__subclasses__()`: that of a class which everything inherits from leads everywhere."""
-    if isinstance(atom, Class | Lib) or (isinstance(atom, Type) and atom.module != "builtins"):
+    if isinstance(atom, (Class, Lib)) or (isinstance(atom, Type) and atom.module != "builtins"):
         return ANYTHING.union(c for c in engine.classes)
     engine.doubt("`__subclasses__` leads to classes that can't be followed")
     return ANYTHING
