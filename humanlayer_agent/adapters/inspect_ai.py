@@ -98,9 +98,9 @@ class _Calls:
         answered = await self._calls.adecide(call.function, given)
         if isinstance(answered, Denial):
             return answered
-        task = asyncio.current_task()
-        if task is None or task in self._uses:
-            return Denial("another call of this task has not ended", by="policy")
+        if (task := asyncio.current_task()) is None:
+            return Denial("calls are judged on asyncio's event loop", by="policy")
+        await asyncio.to_thread(self._finish, task, Outcome(None, UNSEEN))  # one before it, of a bridged agent
         denial = await asyncio.to_thread(self._calls.start, answered, call.function, given)
         if denial is None:
             self._uses[task] = _Use(answered)

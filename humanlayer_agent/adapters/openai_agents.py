@@ -58,7 +58,7 @@ class ToolApprovals:
         self._supervised: dict[int, Any] = {}
         self._classes: dict[type, type] = {}
         self._stopped = False
-        self._answers: dict[str, Permit | Denial | str] = {}  # by call: what was submitted of it, or the request
+        self._answers: dict[str, Denial | str] = {}  # by call: the request, or why there is none
 
     def supervise(self, agent: Any) -> Any:
         """Put the tools of an agent behind the Gate, and those of all agents that it may hand over to or call.
@@ -97,8 +97,8 @@ class ToolApprovals:
         """
         requests: dict[str, str] = {}
         for item in result.interruptions:
-            if (found := self._answers.get(item.call_id)) is None:
-                found = await asyncio.to_thread(self._submitted, item)
+            found = self._answers.get(item.call_id) or await asyncio.to_thread(self._submitted, item)
+            if found is not None:
                 self._answers[item.call_id] = found
             if isinstance(found, str):
                 requests[item.call_id] = found
@@ -176,11 +176,14 @@ class ToolApprovals:
             gated.needs_approval = self._needs_approval(tool)
         return gated
 
-    def _submitted(self, item: Any) -> Permit | Denial | str:
+    def _submitted(self, item: Any) -> Denial | str | None:
+        """The request, or why there is none; None where no human is needed: it is judged when it is about to run."""
         given = _arguments(item.arguments or "")
         if given is None:
             return Denial(NO_OBJECT, by="policy")
         found = self._calls.submit(item.qualified_name or item.name, given, item.call_id)
+        if isinstance(found, Permit):
+            return None
         return found.id if isinstance(found, Waiting) else found
 
     async def _answered(self, call: str, name: str, given: dict[str, Any]) -> Permit | Denial:

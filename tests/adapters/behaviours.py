@@ -19,6 +19,7 @@ from humanlayer_agent.testing.approvers import ScriptedDirector
 from tests.adapters.scenes import Run, Scene, events
 from tests.adapters.steps import begin, go_on
 from tests.adapters.table import ADAPTERS, cases
+from tests.support import extent
 
 ROOT = Path(__file__).parents[2]
 ONLY = os.environ.get("HLA_ADAPTER", "")
@@ -30,9 +31,8 @@ def applies(row: str, *, each_way: bool = False) -> Any:
     found = [adapter for adapter, each in cases() if each == row and ONLY in ("", adapter.module)]
     if not each_way:
         return pytest.mark.parametrize("driver", [each.module for each in found], indirect=True)
-    return pytest.mark.parametrize(
-        "play", [f"{each.module}.{way}" for each in found for way in each.ways], indirect=True
-    )
+    ways = [f"{each.module}.{way}" for each in found for way in (each.ways if extent.ALL else each.ways[:1])]
+    return pytest.mark.parametrize("play", ways, indirect=True)
 
 
 @pytest.fixture

@@ -100,7 +100,8 @@ ADAPTERS = (
         "Claude Agent SDK",
         "claude_agent_sdk",
         "claude-agent-sdk",
-        without={
+        ("run", "run_query"),
+        {
             "changed": "Another hook could change a call then; the run ends after it.",
             "retried": ONCE,
             "code": NO_CODE,

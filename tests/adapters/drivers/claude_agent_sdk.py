@@ -9,7 +9,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, HookMatcher, create_sdk_mcp_server, tool
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, HookMatcher, create_sdk_mcp_server, query, tool
 
 from humanlayer_agent import Gate
 from humanlayer_agent.adapters.claude_agent_sdk import supervised
@@ -130,6 +130,15 @@ class Driver:
     def run(self, gate: Gate, *calls: str, **more: Any) -> Run:
         with model([(PREFIX + TOOL, {"what": each}) for each in calls]) as (url, asked):
             asyncio.run(_talk(supervised(self.options(url, **more), gate)))
+            return _told(asked)
+
+    def run_query(self, gate: Gate, *calls: str) -> Run:
+        async def talk() -> None:
+            async for _ in query(prompt="go", options=supervised(self.options(url), gate)):
+                pass
+
+        with model([(PREFIX + TOOL, {"what": each}) for each in calls]) as (url, asked):
+            asyncio.run(talk())
             return _told(asked)
 
     def run_commands(self, gate: Gate, *commands: dict[str, Any]) -> Run:
