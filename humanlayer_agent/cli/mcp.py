@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -157,7 +158,8 @@ def _serve(
     from humanlayer_agent.safe_text import one_line
 
     def say(line: str) -> None:
-        print(f"humanlayer-agent: {name}: {one_line(line)}", file=sys.stderr, flush=True)
+        with suppress(OSError):  # a client need not read it
+            print(f"humanlayer-agent: {name}: {one_line(line)}", file=sys.stderr, flush=True)
 
     director, asker = DoubtingDirector(build_director(policy, project=project)), Waiting()
     gate: Gate = build_gate(

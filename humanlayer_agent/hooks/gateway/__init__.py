@@ -170,7 +170,7 @@ class Gateway:
             call.gone.set()
         end = time.monotonic() + LAST_S
         for call in judging:
-            if call.thread is not None:
+            if call.thread is not None and call.thread.is_alive():
                 call.thread.join(max(0.0, end - time.monotonic()))
         if self._upstream is not None:
             self._upstream.close()

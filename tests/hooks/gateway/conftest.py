@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.configuration import build_director, build_gate
 from humanlayer_agent.hooks.gateway import Gateway, Waiting
@@ -20,6 +21,8 @@ from humanlayer_agent.hooks.gateway.messages import Message, Unfit
 from humanlayer_agent.hooks.gateway.tool_lists import ToolLists
 from humanlayer_agent.hooks.gateway.upstreams import ServerGone
 from humanlayer_agent.locations import default_store_path
+from humanlayer_agent.policy.decision import PolicyDecision
+from humanlayer_agent.policy.director import Director
 from humanlayer_agent.testing.patience import PATIENCE, until
 
 POLICY = """\
@@ -71,6 +74,18 @@ class ListedServer:
         return self.got.get(timeout=PATIENCE)
 
 
+class WatchedDirector(DoubtingDirector):
+    """Keeps what it was asked to judge."""
+
+    def __init__(self, director: Director) -> None:
+        super().__init__(director)
+        self.judged: list[Action] = []
+
+    def evaluate(self, action: Action) -> PolicyDecision:
+        self.judged.append(action)
+        return super().evaluate(action)
+
+
 class Rig:
     """All of it."""
 
@@ -82,7 +97,7 @@ class Rig:
         self._from, ours = os.pipe()
         self._ends = [self._to, self._from, theirs, ours]
         self._kept = b""
-        self.director, asker = DoubtingDirector(build_director(policy, project=project)), Waiting()
+        self.director, asker = WatchedDirector(build_director(policy, project=project)), Waiting()
         asker.answerable = answerable
         self.gate: Gate = build_gate(
             director=self.director, asker=asker, project=project, store=default_store_path(), agent="a client",

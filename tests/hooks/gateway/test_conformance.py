@@ -359,6 +359,20 @@ def test_the_client_goes_while_a_human_is_asked(demo: Demo, how: str) -> None:
     assert demo.calls == []
 
 
+def test_a_client_that_does_not_read_the_log(demo: Demo) -> None:
+    """Lines of the gateway and of the server go nowhere then; the calls go on."""
+    process = demo.raw()
+    assert process.stderr is not None
+    assert process.stdout is not None
+    process.stderr.close()
+    tell(process, {"method": "notifications/unheard-of"}, call(1, "echo", text="hi"))
+    answer = json.loads(process.stdout.readline())
+    assert (answer["id"], answer["result"]["isError"]) == (1, False)
+    process.stderr = None
+    process.communicate()
+    assert process.returncode == 0
+
+
 def test_kill_9_of_the_client(demo: Demo) -> None:
     """Nobody tells the gateway: it sees that the pipe has ended."""
     code = (

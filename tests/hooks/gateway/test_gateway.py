@@ -117,8 +117,8 @@ def test_the_rest_is_passed_on_both_ways(rig: Rig) -> None:
     )
 )  # fmt: skip
 def test_what_is_sent_is_what_was_judged(rig: Rig, arguments: dict[str, Any]) -> None:
-    rig.calls("echo", arguments)
-    known = {"text", "path"}
+    known, id = {"text", "path"}, next(NUMBERS)
+    rig.calls("echo", arguments, id=id)
     odd = len({key.casefold() for key in arguments}) < len(arguments)
     if odd or any(key.casefold() in known and key not in known for key in arguments):
         refused = rig.hears()
@@ -126,10 +126,9 @@ def test_what_is_sent_is_what_was_judged(rig: Rig, arguments: dict[str, Any]) ->
         return
     sent = rig.server.next()["params"]["arguments"]
     assert sent == arguments
-    content = list(rig.gate.store.events(type="decision.evaluated"))[-1].event["command"]
-    if isinstance(content, str):
-        assert json.loads(content.removeprefix("mcp__demo__echo(").removesuffix(")")) == sent
-    rig.answers({})
+    content = rig.director.judged[-1].content
+    assert json.loads(content.removeprefix("mcp__demo__echo(").removesuffix(")")) == sent
+    rig.answers({}, id=id)
     rig.hears()
 
 
