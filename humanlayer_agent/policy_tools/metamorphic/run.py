@@ -131,11 +131,9 @@ def run(
     in_force = {id(rule.rule) for rule in bench.director.in_force().rules.all}
     commands: dict[str, list[Example]] = {}
     for example in examples.examples(policy):
-        done = written(example.command, cwd=examples.PROJECT)
-        if (
-            id(example.rule) in in_force and done.type == "bash"
-        ):  # of the call of a tool: the command that does the same
-            commands.setdefault(done.content, []).append(example)
+        action = written(example.command, cwd=examples.PROJECT)  # of a call of a tool: the command that does the same
+        if id(example.rule) in in_force and action.type == "bash":
+            commands.setdefault(action.content, []).append(example)
     out: list[Checked] = []
     for done, (text, found) in enumerate(commands.items()):
         chance = random.Random(f"{seed}\0{policy.name}\0{text}")
