@@ -102,6 +102,8 @@ def _settings(agent: CodingAgent, context: Context) -> Iterator[Finding]:
         yield warning(f"{agent.title} has settings ({where}) and no hook of ours: what it runs is not supervised", todo)
     for line in dict.fromkeys(lines):
         yield _working(agent, line, context)
+    for path, name in _switched_off(agent, context):
+        yield failed(f"{path}: {name} switches all hooks of {agent.title} off, ours too", f"Take {name} out of it.")
     if agent.trust and lines and not any(_is_trusted(hook, home) for hook in found):
         yield warning(
             f"{agent.title} has not been told to trust our hook, and skips such hooks without a word",
@@ -175,12 +177,15 @@ def _todo(agent: CodingAgent) -> str:
     return f"hla init {agent.option}"
 
 
+def _folders(agent: CodingAgent, context: Context) -> list[Path]:
+    """Return the folders of the user's settings, and of the project's."""
+    of_project = [context.project / agent.in_projects] if context.project is not None and agent.in_projects else []
+    return [settings_folder(agent, context.environ), *of_project]
+
+
 def _files(agent: CodingAgent, context: Context) -> Iterator[Path]:
     """Yield where the settings of a user and of the project may be."""
-    folders = [settings_folder(agent, context.environ)]
-    if context.project is not None and agent.in_projects:
-        folders.append(context.project / agent.in_projects)
-    for folder in folders:
+    for folder in _folders(agent, context):
         yield from dict.fromkeys(
             (*(folder / name for name in agent.files), *(sorted(folder.glob(agent.hooks)) if agent.hooks else ()))
         )
@@ -208,6 +213,24 @@ def _ours(path: Path, agent: CodingAgent) -> list[_Hook]:
         for inner, line in enumerate(lines_of(entry))
         if re.search(rf"\bhook {agent.name}\b", line)
     ]
+
+
+def _switched_off(agent: CodingAgent, context: Context) -> Iterator[tuple[Path, str]]:
+    """Yield the settings that switch all hooks off, each with its file. What can't be read is told elsewhere."""
+    for folder in _folders(agent, context):
+        for file, name, value in agent.off:
+            for path in [folder / each for each in ([file] if file else agent.files)]:
+                try:
+                    text = path.read_text(encoding="utf-8")
+                    # Copilot CLI begins a file of its own with comments
+                    plain = "\n".join(line for line in text.split("\n") if not line.startswith("//"))
+                    found: Any = tomllib.loads(text) if path.suffix == ".toml" else json.loads(plain)
+                except (OSError, ValueError, RecursionError):
+                    continue
+                for key in name.split("."):
+                    found = _mapping(found).get(key)
+                if found is value:
+                    yield path, name
 
 
 def _is_trusted(hook: _Hook, home: Path) -> bool:

@@ -57,6 +57,8 @@ class CodingAgent:
         entry: how our hook stands there: matcher or bash (an entry in a list), or as a file of its own (plugin).
         longest: seconds after which it goes on without an answer, whatever its settings say; 0: they say.
         timeout: the name of the time after which it goes on without an answer, and how many of its unit a second has.
+        off: what in its settings switches all hooks off: the file ("": each of `files`), the name (a point leads into
+            an object), and its value.
         trust: it skips hooks that its user has not looked at, without a word; how they do that.
         rules: the folder of its own rules, which don't see a command that is given back.
         lacks: what it can't do, each as a sentence without its full stop.
@@ -89,6 +91,7 @@ class CodingAgent:
         hooks: str = "",
         timeout: tuple[str, int] = ("timeout", 1),
         longest: int = 0,
+        off: tuple[tuple[str, str, bool], ...] = (),
         trust: str = "",
         rules: str = "",
         lacks: tuple[str, ...] = (),
@@ -99,7 +102,8 @@ class CodingAgent:
         self.replaceable, self.edits, self.rewrites = replaceable, edits, rewrites
         self.folder, self.files, self.variable, self.rules = folder, files, variable, rules
         self.in_projects, self.hooks = in_projects, hooks
-        self.entry, self.timeout, self.longest, self.trust, self.lacks = entry, timeout, longest, trust, lacks
+        self.entry, self.timeout, self.longest, self.off = entry, timeout, longest, off
+        self.trust, self.lacks = trust, lacks
 
     @property
     def confines(self) -> bool:
@@ -144,6 +148,7 @@ AGENTS = {
             files=_SETTINGS,
             variable="CLAUDE_CONFIG_DIR",
             entry="matcher",
+            off=(("", "disableAllHooks", True),),
         ),
         CodingAgent(
             # https://geminicli.com/docs/hooks/reference
@@ -158,6 +163,7 @@ AGENTS = {
             files=_SETTINGS,
             entry="matcher",
             timeout=("timeout", 1000),
+            off=(("", "hooksConfig.enabled", False),),
             lacks=(_NO_PROMPT, _UNCONFINED),
         ),
         CodingAgent(
@@ -174,6 +180,7 @@ AGENTS = {
             files=("hooks.json", "config.toml"),
             variable="CODEX_HOME",
             entry="matcher",
+            off=(("config.toml", "features.hooks", False), ("config.toml", "features.codex_hooks", False)),
             trust="start it, and see that /hooks lists ours as trusted",
             rules="rules",
             lacks=(
@@ -199,6 +206,7 @@ AGENTS = {
             variable="COPILOT_HOME",
             entry="bash",
             timeout=("timeoutSec", 1),
+            off=(("settings.json", "disableAllHooks", True), ("config.json", "disableAllHooks", True)),
             lacks=(_UNCONFINED, "it goes on asking after hla stop, and is denied each time"),
         ),
         CodingAgent(

@@ -227,6 +227,30 @@ def test_a_script_that_may_not_be_executed_and_other_plugins(look: Look, monkeyp
     assert "may not be executed" in found[2].said
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "text"),
+    [
+        ("claude-code", "settings.json", '{"disableAllHooks": true}'),
+        ("claude-code", "settings.local.json", '{"disableAllHooks": true}'),
+        ("gemini-cli", "settings.json", '{"hooksConfig": {"enabled": false}}'),
+        ("codex", "config.toml", "[features]\nhooks = false\n"),
+        ("copilot", "settings.json", '{"disableAllHooks": true}'),
+        ("copilot", "config.json", '// Managed automatically.\n{"disableAllHooks": true}'),
+    ],
+)
+def test_settings_that_switch_all_hooks_off(look: Look, name: str, file: str, text: str) -> None:
+    agent = AGENTS[name]
+    assert main(["init", "--yes", agent.option]) == 0
+    assert "failed" not in [each.status for each in look("hooks")]
+    path = hook_settings.settings_folder(agent) / file
+    if path.exists():
+        text = json.dumps({**json.loads(path.read_text()), **json.loads(text)})
+    written(path, text)
+    (found,) = [each for each in look("hooks") if each.status == "failed"]
+    assert "switches all hooks" in found.said
+    assert str(path) in found.said
+
+
 # Links in mails
 
 

@@ -13,6 +13,7 @@ from humanlayer_agent.policy.language.examples import Example
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy_tools.metamorphic.all_transformations import rewrite, transformations
 from humanlayer_agent.policy_tools.metamorphic.templates import as_data, places_of_data
+from humanlayer_agent.tools.calls import written
 
 DATA = "data"
 """The text that stands in a place of data when nothing is wrong with it."""
@@ -130,8 +131,9 @@ def run(
     in_force = {id(rule.rule) for rule in bench.director.in_force().rules.all}
     commands: dict[str, list[Example]] = {}
     for example in examples.examples(policy):
-        if id(example.rule) in in_force:
-            commands.setdefault(example.command, []).append(example)
+        action = written(example.command, cwd=examples.PROJECT)  # of a call of a tool: the command that does the same
+        if id(example.rule) in in_force and action.type == "bash":
+            commands.setdefault(action.content, []).append(example)
     out: list[Checked] = []
     for done, (text, found) in enumerate(commands.items()):
         chance = random.Random(f"{seed}\0{policy.name}\0{text}")

@@ -69,6 +69,14 @@ def policy_of(tmp_path: Path) -> Callable[[str], Path]:
     return write
 
 
+def test_of_the_call_of_a_tool_the_command_is_rewritten(policy_of: Callable[[str], Path]) -> None:
+    tests = """{match: ['Bash({"command": "frob -x a"})', 'mcp__a__frob({"b": 1})']}"""
+    rule = f"when: {{any: [{{program: frob}}, {{tool: mcp__a__frob}}]}}, tests: {tests}"
+    (checked,) = run(load(policy_of(rule)), compositions=1)
+    assert checked.tried > 0
+    assert {failure.original for failure in checked.failures} <= {"frob -x a"}
+
+
 SPELLED = 'when: {argv: [rm, "-rf", "..."]}, tests: {match: ["A=1 rm -rf a b \'c d\' > out"], not_match: [rm a]}'
 QUOTED = 'when: {argv: [echo, "...", {regex: ".*rm.*"}, "..."]}, tests: {match: [echo rm], not_match: ["rm -rf x"]}'
 DEEP = "when: {program: rm, not: {all: [{via: bash}, {via: nice}]}}, tests: {match: [rm x], not_match: [ls]}"
