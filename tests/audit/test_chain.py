@@ -94,6 +94,8 @@ def test_names_and_codes_are_stable() -> None:
         "hook.unconfined": 612,
         "hook.reported": 613,
         "hook.bypassed": 614,
+        "tools.listed": 670,
+        "tools.changed": 671,
         "login.refused": 620,
         "permit.consumed": 700,
         "permit.refused": 701,

@@ -47,7 +47,17 @@ SAYS = {
     *("policy allow", "policy suggest"),
     *("requests approve", "requests reject", "requests edit", "requests respond", "grants revoke"),
     "catalog new",
-    *("audit purge", "audit accept-loss", "plan", "ask", "mcp ask", "people away", "people back"),
+    *(
+        "audit purge",
+        "audit accept-loss",
+        "plan",
+        "ask",
+        "mcp ask",
+        "policy docs",
+        "policy schema",
+        "people away",
+        "people back",
+    ),
     "audit export",  # writes the log's own lines, in the one form that can be verified
 }
 """Commands that do something, and tell a person in words what came of it."""

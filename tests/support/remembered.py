@@ -16,7 +16,7 @@ import pytest
 from tests.support import extent
 
 ROOT = Path(__file__).parents[2]
-ENGINE = ("shell", "confine", "policy", "policy_tools", "redaction")
+ENGINE = ("shell", "confine", "policy", "policy_tools", "redaction", "tools")
 """Parts of the package that a decision, or a test of a policy, is made by. They import no other."""
 _KEY = "humanlayer-agent/passed"
 _passed: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What `hla policy docs` adds to the page of a policy: figures of the log, and the form of a web page."""
+"""Figures of the log for `hla policy docs`, and the form of a web page."""
 
 from contextlib import closing
 
