@@ -83,7 +83,7 @@ class Engine:
         self.attributes: dict[str, Cell] = {}
         """By name: all that is stored under it, in whatever object."""
         self.unnamed = Cell()
-        """What is stored under a name that is not known. Nobody is noted as its reader (see `add_anywhere`)."""
+        """What is stored under a name that is not known."""
         self.members: dict[str, Cell] = {}
         """By name: what the bodies of all classes bind."""
         self.patched: dict[tuple[str, str], Cell] = {}
@@ -91,7 +91,7 @@ class Engine:
         self.given: dict[str, Cell] = {}
         """By name: what code that is executed with names of its own gets."""
         self.injected = Cell()
-        """What a name that is bound nowhere may be, where code is executed with names of its own. As `unnamed`."""
+        """What a name that is bound nowhere may be, where code is executed with names of its own."""
         self.stars: list[Module] = []
         self.configured: frozenset[str] = frozenset()
         """The settings of a library that the program itself has made what they are."""
@@ -174,14 +174,6 @@ class Engine:
         """What is in `cell`; the unit that is read now is read again when that grows."""
         cell.readers.add(self.unit)
         return cell.value
-
-    def add_anywhere(self, cell: Cell, value: Value) -> None:
-        """Put `value` into `cell`, which any unit may have looked at without being noted."""
-        before = cell.value
-        self.add(cell, value)
-        if cell.value is not before:
-            for unit in self.units:
-                self.wait(unit)
 
     def add(self, cell: Cell, value: Value) -> None:
         """Put `value` into `cell` as well."""

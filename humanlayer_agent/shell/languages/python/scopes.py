@@ -142,7 +142,7 @@ def lookup(engine: "Engine", name: str) -> Value:
     """What `name` stands for here."""
     scope: Scope | None = engine.scope
     first = True
-    out: Value = engine.injected.value
+    out: Value = engine.read(engine.injected)
     if (given := engine.given.get(name)) is not None:
         out |= engine.read(given)
     while scope is not None:

@@ -41,7 +41,7 @@ def _type(engine: "Engine", args: Args) -> Value:
                 each.cls = made
         engine.bind(made.scope, name, held)
     if others is not None:
-        engine.add_anywhere(engine.unnamed, others)
+        engine.add(engine.unnamed, others)
     return frozenset({made})
 
 

@@ -114,7 +114,7 @@ def _of_library(engine: "Engine", atom: Lib, name: str) -> Value:
 
 def stored(engine: "Engine", name: str) -> Value:
     """What the program stores under `name`, in whatever object."""
-    found, unnamed = engine.read(engine.attribute(name)), engine.unnamed.value
+    found, unnamed = engine.read(engine.attribute(name)), engine.read(engine.unnamed)
     return found | unnamed if unnamed else found
 
 
@@ -454,7 +454,7 @@ def _replace_names(engine: "Engine", target: Value, value: Value) -> None:
     for name, held in named.items():
         put(engine, target, name, held)
     if others is not None:
-        engine.add_anywhere(engine.unnamed, others | ANYTHING)
+        engine.add(engine.unnamed, others | ANYTHING)
 
 
 def _put_module(engine: "Engine", owner: str, name: str, value: Value) -> None:

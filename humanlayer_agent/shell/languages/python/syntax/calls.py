@@ -207,13 +207,13 @@ def _inherited_constructor(engine: "Engine", cls: Class, args: Args) -> None:
         if n < len(cls.fields):
             engine.store(cls, cls.fields[n], value)
         elif not unread:
-            engine.add_anywhere(engine.unnamed, capability_leaks.only(engine, value))
+            engine.add(engine.unnamed, capability_leaks.only(engine, value))
     for name, value in args.named.items():
         engine.store(cls, name, value)
-        engine.add_anywhere(engine.unnamed, EMPTY if unread else capability_leaks.only(engine, value))
+        engine.add(engine.unnamed, EMPTY if unread else capability_leaks.only(engine, value))
     for hidden in (args.rest, args.others):
         if hidden is not None and not unread:
-            engine.add_anywhere(engine.unnamed, capability_leaks.only(engine, hidden))
+            engine.add(engine.unnamed, capability_leaks.only(engine, hidden))
 
 
 # ---- what the tables know ---------------------------------------------------------------------------

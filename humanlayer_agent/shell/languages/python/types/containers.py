@@ -94,7 +94,7 @@ def _iterated(engine: "Engine", atom: Instance) -> Value:
     if not iterators:
         out |= attributes.implicit(engine, whole, ("__getitem__",), WORDS)
     fields = [engine.read(engine.attribute(f)) for f in atom.cls.fields]
-    return out.union(engine.unnamed.value, ANYTHING, *fields)
+    return out.union(engine.read(engine.unnamed), ANYTHING, *fields)
 
 
 def keys_of(held: Container) -> Value:
@@ -200,7 +200,7 @@ def names_of(engine: "Engine", space: Namespace) -> Value:
     if isinstance(owner, (Instance, Class)):
         cls = owner.cls if isinstance(owner, Instance) else owner
         held = [engine.read(cell) for cell in (*engine.attributes.values(), *cls.scope.cells.values())]
-        return engine.unnamed.value.union(*held)
+        return engine.read(engine.unnamed).union(*held)
     if isinstance(owner, Module):
         return frozenset({Module("?")}) if capability_leaks.dangerous(engine, owner) else ANYTHING
     held = [engine.read(cell) for cell in list(engine.module.cells.values())]
@@ -336,9 +336,7 @@ def put(engine: "Engine", target: Value, index: Value | None, value: Value, orig
             capability_leaks.escape(engine, value, "`[...] =`")
             if not isinstance(atom, Instance):
                 argument_doubts.of_paths(engine, value, "`[...] =`")
-            engine.add_anywhere(
-                engine.unnamed, capability_leaks.only(engine, value) if isinstance(atom, Instance) else EMPTY
-            )
+            engine.add(engine.unnamed, capability_leaks.only(engine, value) if isinstance(atom, Instance) else EMPTY)
             if index is not None and capability_leaks.loaded(engine, index):
                 capability_leaks.escape(engine, index, "`[...] =`")
 
@@ -349,7 +347,7 @@ def _put_name(engine: "Engine", space: Namespace, index: Value | None, value: Va
         for name in known:
             attributes.put(engine, frozenset({space.owner}), name, value)
     elif isinstance(space.owner, (Instance, Class)):
-        engine.add_anywhere(engine.unnamed, value)
+        engine.add(engine.unnamed, value)
     else:
         engine.doubt("a name that is not known is bound")
 

@@ -84,9 +84,9 @@ def _spaces(engine: "Engine", args: Args) -> Value:
             engine.look(atom)
             for name, held in atom.named.items():
                 engine.add(engine.given.setdefault(name, Cell()), held)
-            engine.add_anywhere(engine.injected, atom.rest - {ENVIRON})
+            engine.add(engine.injected, atom.rest - {ENVIRON})
         elif not (isinstance(atom, Const) or atom == Namespace(SELF)):
-            engine.add_anywhere(engine.injected, containers.values_of(engine, frozenset({atom})))
+            engine.add(engine.injected, containers.values_of(engine, frozenset({atom})))
     return given
 
 

@@ -90,7 +90,7 @@ def set_attribute(engine: "Engine", args: Args) -> Value:
             engine.doubt(f"an attribute of {atom.name} whose name is not known is set")
         if not isinstance(atom, Instance):
             capability_leaks.escape(engine, value, "setattr")
-    engine.add_anywhere(engine.unnamed, value)
+    engine.add(engine.unnamed, value)
     return NONE
 
 
