@@ -282,3 +282,4 @@ def _send(pid: int, signal_number: int) -> None:
 
 if __name__ == "__main__":
     main()
+    os._exit(0)  # the supervisor waits for it, and there is nothing to tidy up
