@@ -230,20 +230,21 @@ def of_class(found: Named, node: ast.ClassDef) -> list[str]:
 
 
 def _members(found: Named) -> Iterator[tuple[str, Named]]:
-    """Yield the public methods of a class, then those of its bases in this package, each name once."""
-    assert isinstance(found.node, ast.ClassDef)
-    seen = set()
-    for node in found.node.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name not in seen:
-            about = ast.get_docstring(node) or ""
-            documented = about or _is(node, "property") or "Protocol" in [ast.unparse(b) for b in found.node.bases]
-            if node.name == "__init__" or (documented and not node.name.startswith("_")) or node.name == "__call__":
-                seen.add(node.name)
-                yield node.name, Named(node.name, found.module, node, about)
-    for base in found.node.bases:
-        parent = found.module.base(base)
-        if parent is not None and isinstance(parent.node, ast.ClassDef):
-            yield from ((name, member) for name, member in _members(parent) if name not in seen)
+    """Yield the public methods of a class, then those of its bases in this package, nearest first, each name once."""
+    seen, classes = set(), [found]
+    while classes:
+        each = classes.pop(0)
+        assert isinstance(each.node, ast.ClassDef)
+        bases = [ast.unparse(base) for base in each.node.bases]
+        for node in each.node.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name not in seen:
+                about = ast.get_docstring(node) or ""
+                documented = about or _is(node, "property") or "Protocol" in bases
+                if node.name == "__init__" or (documented and not node.name.startswith("_")) or node.name == "__call__":
+                    seen.add(node.name)
+                    yield node.name, Named(node.name, each.module, node, about)
+        parents = (each.module.base(base) for base in each.node.bases)
+        classes += [parent for parent in parents if parent is not None and isinstance(parent.node, ast.ClassDef)]
 
 
 def _private(node: ast.AnnAssign) -> bool:

@@ -4,6 +4,7 @@ The two versions have the same import name and are never installed together; thi
 comes in, what is answered and what ends a run differ: `mini.environment` and `mini_v1` say that.
 """
 
+import logging
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minisweagent.environments.local import LocalEnvironment
+from minisweagent.environments.local import LocalEnvironment, LocalEnvironmentConfig
 
 from humanlayer_agent.action import BASH, Action
 from humanlayer_agent.agents.containers import confinement_of
@@ -19,7 +20,16 @@ from humanlayer_agent.agents.dotenv import refuse_env_file
 from humanlayer_agent.agents.preflight import check_model, end_retries_early
 from humanlayer_agent.agents.presenter import Presenter
 from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, keeper_of, run_permitted, wanted
-from humanlayer_agent.agents.supervision import Record, Supervision, Supervisor, close_gate, open_gate, project_of
+from humanlayer_agent.agents.supervision import (
+    Record,
+    Supervision,
+    Supervisor,
+    close_gate,
+    open_gate,
+    project_of,
+    refuse_misspelled_section,
+    supervision_settings,
+)
 from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.errors import ConfigError
@@ -28,6 +38,8 @@ from humanlayer_agent.processes.execution import CommandResult, command_environm
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import Gate
     from humanlayer_agent.policy.director import Director
+
+logger = logging.getLogger("humanlayer_agent")
 
 WORDS_LIMIT = 4_000
 """Characters of what the model wrote with its commands that a request keeps."""
@@ -269,6 +281,37 @@ class EnforcingEnvironment:
             return own
         environment = command_environment if self._enclosures is None else self._enclosures.environment
         return environment(os.environ, own, self.settings.pass_env, str(self.project))
+
+
+class EnforcingLocalEnvironment(EnforcingEnvironment):
+    """mini's local environment, supervised, made of its settings: what each version's class for that has in common.
+
+    Args:
+        director, user, gate: see `mini.Supervised`.
+        supervision: the settings (see `Supervision`).
+        config_class: mini's, for its own settings.
+        config: those (cwd, env, timeout in seconds).
+
+    Raises:
+        ConfigError: a setting that does not exist or can't be used.
+    """
+
+    def __init__(
+        self,
+        director: Any = None,
+        user: Any = None,
+        *,
+        gate: "Gate | None" = None,
+        supervision: object = None,
+        config_class: type = LocalEnvironmentConfig,
+        **config: Any,
+    ) -> None:
+        refuse_misspelled_section(config, getattr(config_class, "__annotations__", ()))
+        settings = supervision_settings(supervision)
+        if settings.after_denial == "skip_rest":
+            logger.info("after_denial: skip_rest needs a supervised agent; without one every command is judged")
+        inner = LocalEnvironment(config_class=config_class, **config)
+        super().__init__(inner, director=director, user=user, gate=gate, settings=settings)
 
 
 # What else an environment has under these names, a mock's attributes for example, says nothing.

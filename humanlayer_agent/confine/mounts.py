@@ -62,7 +62,9 @@ def mounts(
         path = entry.removesuffix(TREE) or "/"
         if within(path, removed) and _root(path, writes) is not None:
             continue
-        if path not in _PROVIDED and path != "/" and os.access(path, os.R_OK):
+        if path in _PROVIDED or path == "/" or _is_of_proc(path):
+            continue
+        if os.access(path, os.R_OK):
             found[path] = "link" if os.path.islink(path) else "read"
     for path in writes:
         if path == "/tmp":
@@ -90,7 +92,7 @@ def mounts(
         found[path] = "hide"
     # What lies deeper comes later, so that it is not covered by what holds it.
     order = sorted(found, key=lambda path: (path.count("/"), path))
-    return [Mount(path, found[path], os.path.isdir(path)) for path in order if not _below_hidden(path, found)]
+    return [Mount(path, found[path], os.path.isdir(path)) for path in order if not _is_seen_so(path, found)]
 
 
 def has_link(confinement: Confinement, caches: str = "") -> bool:
@@ -142,19 +144,36 @@ def _root(path: str, writes: Iterable[str]) -> str | None:
 
 
 def _mount_parents(path: str, root: str, found: dict[str, How]) -> None:
+    if _around(path, found) == "read":
+        return  # nothing can be moved there
     above = os.path.dirname(path)
     while len(above) > len(root):
         found.setdefault(above, "write")
         above = os.path.dirname(above)
 
 
-def _below_hidden(path: str, found: dict[str, How]) -> bool:
-    above = os.path.dirname(path)
-    while above != "/":
-        if found.get(above) == "hide":
-            return True
-        above = os.path.dirname(above)
-    return False
+def _is_of_proc(path: str) -> bool:
+    """Tell whether a file is one of the kernel's about the machine, and not mounted over it: a command's own /proc has
+    the same.
+    """
+    return path.startswith("/proc/") and os.path.isfile(path) and os.stat(path).st_dev == os.stat("/proc").st_dev
+
+
+def _is_seen_so(path: str, found: Mapping[str, How]) -> bool:
+    """Tell whether it is seen so without a mount of its own: they are most of what the start of a command takes."""
+    if any(found.get(above) == "hide" for above in _parents(path)):
+        return True
+    return _around(path, found) == "read" and found[path] in ("read", "link")
+
+
+def _around(path: str, found: Mapping[str, How]) -> How | None:
+    """How the innermost mount is seen that holds `path`."""
+    return next((found[above] for above in _parents(path) if above in found), None)
+
+
+def _parents(path: str) -> Iterator[str]:
+    while (path := os.path.dirname(path)) != "/":
+        yield path
 
 
 def _read_only(linked: Iterable[str], writes: Sequence[str]) -> list[str]:

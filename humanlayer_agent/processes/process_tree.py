@@ -77,10 +77,9 @@ class Brood:
         """Children of ours that were not there before, and that we have not started; and what they have started."""
         with _starting:
             new = _children() - self._before - _reapers
-            table = reaper.processes() if new else {}
         ours = os.getsid(0)
-        adopted = {pid for pid in new if pid in table and table[pid][2] != ours}
-        living = {pid for pid in adopted if table[pid][0]}
+        found = {pid: about for pid in new if (about := reaper.process(pid)) is not None}
+        living = {pid for pid, (alive, _, session) in found.items() if alive and session != ours}
         return living.union(*(reaper.descendants(pid) for pid in living))
 
     def _is_marked(self, pid: int) -> bool:

@@ -80,26 +80,26 @@ def session_members(session: int) -> set[int]:
 
 
 def processes() -> dict[int, tuple[bool, int, int]]:
-    """pid -> (alive, parent, session) of every process that /proc shows.
-
-    One that is called a zombie lives where only its first thread has ended, and others go on.
-    """
-    table = {}
+    """pid -> (alive, parent, session) of every process that /proc shows."""
     try:
         names = os.listdir("/proc")
     except OSError:
         return {}
-    for name in names:
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue  # it ended meanwhile
-        alive = fields[0] not in (b"Z", b"X") or int(fields[17]) > 1
-        table[int(name)] = (alive, int(fields[1]), int(fields[3]))
-    return table
+    return {int(name): found for name in names if name.isdigit() and (found := process(int(name)))}
+
+
+def process(pid: int) -> tuple[bool, int, int] | None:
+    """(alive, parent, session) of a process; None where there is none.
+
+    One that is called a zombie lives where only its first thread has ended, and others go on.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    alive = fields[0] not in (b"Z", b"X") or int(fields[17]) > 1
+    return alive, int(fields[1]), int(fields[3])
 
 
 def restrict(ruleset: int, calls: bytes) -> None:
@@ -284,3 +284,4 @@ def _send(pid: int, signal_number: int) -> None:
 
 if __name__ == "__main__":
     main()
+    os._exit(0)  # the supervisor waits for it, and there is nothing to tidy up

@@ -120,8 +120,8 @@ def linked(project: Path, tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-def kinds(project: Path) -> dict[str, str]:
-    confinement = Confinement((Profile("project", write=(f"{project}/**",)),))
+def kinds(project: Path, **more: tuple[str, ...]) -> dict[str, str]:
+    confinement = Confinement((Profile("project", write=(f"{project}/**",), **more),))
     return {
         os.path.relpath(mount.path, project): mount.how for mount in mounts(confinement) if mount.path != str(project)
     }
@@ -142,6 +142,34 @@ def test_a_folder_of_packages_is_read_only_as_a_whole(project: Path, linked: Cal
     linked("node_modules/a/index.js", "node_modules/b/index.js", "sub/.venv/lib/x.py")
     (project / "node_modules/.cache").mkdir()
     assert kinds(project) == {"node_modules": "read", "node_modules/.cache": "write", "sub/.venv": "read"}
+
+
+def test_what_is_hidden_there_does_not_make_its_folders_writable(project: Path, linked: Callable[..., Path]) -> None:
+    linked("node_modules/a/index.js", "node_modules/a/test/index.js")
+    (project / "node_modules/a/test/key.pem").write_text("canary\n")
+    expected = {"node_modules": "read", "node_modules/a/test/key.pem": "hide"}
+    assert kinds(project, hide=("/**/*.pem",)) == expected
+
+
+def test_what_is_seen_so_anyway_is_no_mount_of_its_own(project: Path, tmp_path: Path) -> None:
+    for name in ("tools/bin", "tools/lib/deep"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "tools/link").symlink_to("bin")
+    (project / ".git/logs").mkdir(parents=True)
+    (project / ".git/logs/HEAD").touch()
+    tools = tmp_path / "tools"
+    confinement = Confinement(
+        (
+            Profile(
+                "project",
+                read=(f"{tools}/**", f"{tools}/bin/**", f"{tools}/lib/deep/**", f"{tools}/link", "/proc/version"),
+                write=(f"{project}/**",),
+                protect=(f"{project}/.git", f"{project}/.git/logs/HEAD"),
+            ),
+        )
+    )
+    found = [(mount.path, mount.how) for mount in mounts(confinement)]
+    assert sorted(found) == [(str(project), "write"), (f"{project}/.git", "read"), (str(tools), "read")]
 
 
 def test_too_many_files_with_names_outside(project: Path, linked: Callable[..., Path]) -> None:

@@ -1,25 +1,20 @@
 """The environment side of mini-swe-agent's supervision: the choke point (see `mini`)."""
 
-import logging
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from minisweagent.environments.local import LocalEnvironment, LocalEnvironmentConfig
 from minisweagent.exceptions import InterruptAgentFlow, Submitted
 from minisweagent.utils.serialize import recursive_merge
 
 from humanlayer_agent.action import Action
-from humanlayer_agent.agents.enforcement import WORDS_LIMIT, EnforcingEnvironment
+from humanlayer_agent.agents.enforcement import WORDS_LIMIT, EnforcingEnvironment, EnforcingLocalEnvironment
 from humanlayer_agent.agents.mini.batch_harness import harness_calls
-from humanlayer_agent.agents.supervision import Record, refuse_misspelled_section, supervision_settings
+from humanlayer_agent.agents.supervision import Record
 from humanlayer_agent.approvals.denial_texts import text
 from humanlayer_agent.processes.execution import CommandResult
 
 if TYPE_CHECKING:
-    from humanlayer_agent.approvals.gate import Gate
     from humanlayer_agent.approvals.model import Permit
-
-logger = logging.getLogger("humanlayer_agent")
 
 NOT_EXECUTED = 126
 """Return code of a command that was not run: the shell's own for "found, but could not be executed"."""
@@ -161,7 +156,7 @@ class SupervisedEnvironment(EnforcingEnvironment):
         return {"output": result.output, "returncode": result.returncode, "exception_info": _besides(result)} | moved
 
 
-class SupervisedLocalEnvironment(SupervisedEnvironment):
+class SupervisedLocalEnvironment(EnforcingLocalEnvironment, SupervisedEnvironment):
     """mini's local environment, supervised: for `--environment-class`, batch runs, and any agent class.
 
         mini -c mini.yaml --environment-class humanlayer_agent.agents.mini.SupervisedLocalEnvironment
@@ -180,23 +175,6 @@ class SupervisedLocalEnvironment(SupervisedEnvironment):
         'hello\\n'
         >>> environment.end_run("finished")
     """
-
-    def __init__(
-        self,
-        director: Any = None,
-        user: Any = None,
-        *,
-        gate: "Gate | None" = None,
-        supervision: object = None,
-        config_class: type = LocalEnvironmentConfig,
-        **config: Any,
-    ) -> None:
-        refuse_misspelled_section(config, getattr(config_class, "model_fields", ()))
-        settings = supervision_settings(supervision)
-        if settings.after_denial == "skip_rest" and type(self) is SupervisedLocalEnvironment:
-            logger.info("after_denial: skip_rest needs a supervised agent; without one every command is judged")
-        inner = LocalEnvironment(config_class=config_class, **config)
-        super().__init__(inner, director=director, user=user, gate=gate, settings=settings)
 
 
 def model_words(message: dict[str, Any]) -> str:

@@ -21,7 +21,12 @@ from humanlayer_agent.errors import ConfigError
 try:
     from minisweagent.agents.default import AgentConfig, DefaultAgent, NonTerminatingException, TerminatingException
 
-    from humanlayer_agent.agents.enforcement import WORDS_LIMIT, EnforcingEnvironment, whole_run
+    from humanlayer_agent.agents.enforcement import (
+        WORDS_LIMIT,
+        EnforcingEnvironment,
+        EnforcingLocalEnvironment,
+        whole_run,
+    )
 except ImportError as error:
     raise ConfigError(
         f"mini-swe-agent 1.17 is needed here, and it can't be imported ({error}): pip install 'mini-swe-agent==1.17.*' "
@@ -37,6 +42,7 @@ __all__ = [
     "SupervisedAgent",
     "SupervisedEnvironment",
     "SupervisedInteractiveAgent",
+    "SupervisedLocalEnvironment",
     "SupervisedTextualAgent",
     "SupervisionDenials",
     "SupervisionTerminated",
@@ -133,6 +139,24 @@ class SupervisedEnvironment(EnforcingEnvironment):
             raise ActionDenied("The end of the command was not seen: it ended the process that watched over it.")
         output = "\n".join(filter(None, (result.output, result.note)))
         return {"output": output, "returncode": result.returncode, "moved": result.moved, "network": result.network}
+
+
+class SupervisedLocalEnvironment(EnforcingLocalEnvironment, SupervisedEnvironment):
+    """mini's local environment, supervised: for any agent class, and for `environment_class` in mini's settings.
+
+    Args:
+        director, user, gate: see `SupervisedAgent`.
+        supervision: the settings (see `Supervision`).
+        config: mini's own settings (cwd, env, timeout in seconds).
+
+    Raises:
+        ConfigError: a setting that does not exist or can't be used.
+
+    Example::
+
+            environment = SupervisedLocalEnvironment(supervision={"policy": "strict"}, timeout=30)
+            DefaultAgent(model, environment).run("make the tests pass")
+    """
 
 
 class Supervised:

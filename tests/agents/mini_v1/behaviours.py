@@ -16,6 +16,7 @@ from unittest.mock import Mock
 
 import pytest
 import yaml
+from minisweagent.agents.default import DefaultAgent
 from minisweagent.environments.local import LocalEnvironment
 from minisweagent.models.test_models import DeterministicModel
 
@@ -24,6 +25,7 @@ from humanlayer_agent.agents.mini_v1 import (
     SupervisedAgent,
     SupervisedEnvironment,
     SupervisedInteractiveAgent,
+    SupervisedLocalEnvironment,
     SupervisedTextualAgent,
 )
 from humanlayer_agent.agents.supervision import Supervision
@@ -257,6 +259,16 @@ def test_other_environments_run_their_own_commands_after_they_were_judged(
     assert inner.ran == ["ls", "ls"]
     assert made.director.seen[0].interpreter == ("unknown",)
     assert made.director.seen[0].cwd == "/testbed"
+
+
+def test_the_local_environment_supervises_under_any_agent(judges: Callable[..., Any], project: Path) -> None:
+    environment = SupervisedLocalEnvironment(gate=judges().gate, timeout=600)
+    agent = DefaultAgent(DeterministicModel(outputs=said("touch a", "touch FORBIDDEN", SUBMIT)), environment)
+    assert agent.run("task")[0] == "Submitted"
+    assert [path.name for path in project.iterdir()] == ["a"]
+    assert "Not executed" in heard(agent)[1]
+    with pytest.raises(ConfigError, match="did you mean supervision"):
+        SupervisedLocalEnvironment(supervison={})
 
 
 def test_settings_of_a_stand_in_say_nothing(judges: Callable[..., Any], project: Path) -> None:
