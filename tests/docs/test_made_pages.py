@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.pages import ROOT
 
-MADE = ("adapters", "cli", "cookbook", "policy-file", "tools")
+MADE = ("adapters", "cli", "cookbook", "doors", "policy-file", "tools")
 
 
 @pytest.fixture

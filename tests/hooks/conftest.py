@@ -12,9 +12,16 @@ from typing import Any
 
 import pytest
 
+from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
+from humanlayer_agent.configuration import build_authority, build_signer
 from humanlayer_agent.hooks.coding_agents import AGENTS
-from humanlayer_agent.testing.patience import PATIENCE
+from humanlayer_agent.locations import PASSPHRASE_VARIABLE
+from humanlayer_agent.processes.identity import os_user
+from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.agents.conftest import ordinary_user
+from tests.support import children
+from tests.support.keys import PASSPHRASE, make_key, passphrase_file
 
 __all__ = ["ordinary_user"]
 
@@ -199,13 +206,75 @@ class Machine:
 
     def events(self) -> list[dict[str, Any]]:
         """The audit log."""
-        from humanlayer_agent.store.sqlite import SQLiteStore
-
         store = SQLiteStore(self.store, create=False)
         try:
             return [entry.event for entry in store.events()]
         finally:
             store.close()
+
+
+def short_of_time(agent: str) -> list[str]:
+    """A hook whose human has half a second, and which itself is not late."""
+    return [
+        *HOOK[:2],
+        "-c",
+        "from humanlayer_agent.hooks import client\n"
+        f"raise SystemExit(client.run({agent!r}, ['--ask', 'wait', '--seconds', '2.5'], 600))",
+    ]
+
+
+class Waiting:
+    """A hook that waits, and the store that it waits for."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        agent: str,
+        tool: str,
+        inputs: dict[str, Any],
+        *options: str,
+        session: str,
+        program: list[str],
+        value: str = "",
+    ) -> None:
+        body = question(agent, tool, inputs, cwd=str(machine.project))
+        *path, last = AGENTS[agent].fields["session"].split(".")
+        where = body
+        for key in path:
+            where = where[key]
+        where[last] = session
+        self.process = machine.start(agent, "--ask", "wait", *options, program=program)
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(body).encode())
+        self.process.stdin.close()
+        self.process.stdin = None
+        self.store = SQLiteStore(machine.store)
+        self.value = value or str(next(iter(inputs.values())))
+
+    def request(self) -> ApprovalRequest:
+        """The request, once it is there."""
+
+        def asked() -> list[ApprovalRequest]:
+            assert self.process.poll() is None, self.process.communicate()
+            return [r for r in self.store.requests(state="pending") if self.value in r.action.content]
+
+        return until(asked, f"the request about {self.value}")[0]
+
+    def say(self, kind: Any, *, signer: Any = None, **more: str) -> None:
+        """What the human of this machine says, as `hla requests` records it."""
+        request, authority = self.request(), build_authority()
+        assert authority is not None
+        if signer is None:
+            signer = build_signer(authority)
+            assert signer is not None
+            signer.unlock(PASSPHRASE)
+        answer = Answer(kind, Approver(os_user(), "test", "terminal"), request.digest, os.urandom(8).hex(), **more)
+        result = self.store.decide(request.id, answer, authority, signer)
+        assert result.outcome == "recorded", result
+
+    def answer(self) -> Answered:
+        out, err = self.process.communicate(timeout=PATIENCE)
+        return Answered(self.process.returncode, out.decode(), err.decode())
 
 
 @pytest.fixture(scope="module")
@@ -228,3 +297,42 @@ def new_machine(tmp_path: Path) -> Iterator[Callable[[], Machine]]:
     yield make
     for each in made:
         each.end()
+
+
+@pytest.fixture(scope="module")
+def person(machine: Machine) -> Machine:
+    """The machine of a person who has run `hla init`."""
+    make_key(machine.home / ".local/share/humanlayer-agent/signing.key")
+    init = [sys.executable, "-m", "humanlayer_agent.cli", "init", "--yes"]
+    env = {**machine.env, PASSPHRASE_VARIABLE: str(passphrase_file(machine.home))}
+    children.run(init, env=env, cwd=machine.project, check=True, capture_output=True)
+    return machine
+
+
+@pytest.fixture
+def ask(person: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Waiting]]:
+    monkeypatch.setenv("HOME", str(person.home))
+    monkeypatch.delenv("HUMANLAYER_STORE")
+    made: list[Waiting] = []
+
+    def start(
+        command: str,
+        *options: str,
+        agent: str = "claude-code",
+        tool: str = "",
+        name: str = "command",
+        session: str = "s1",
+        program: list[str] = HOOK,
+    ) -> Waiting:
+        inputs: dict[str, Any] = {name: command} if tool else inputs_of(agent, command)
+        if agent == "claude-code" and not tool:
+            inputs["description"] = "why"
+        tool = tool or COMMANDS[agent]
+        made.append(Waiting(person, agent, tool, inputs, *options, session=session, program=program, value=command))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.process.kill()
+        each.process.communicate()
+        each.store.close()

@@ -1,108 +1,17 @@
 """`--ask wait`: the hook waits while a human answers elsewhere, and nothing is permitted once nobody waits for it."""
 
-import json
-import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pexpect
 import pytest
 
-from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
-from humanlayer_agent.configuration import build_authority, build_signer
-from humanlayer_agent.locations import PASSPHRASE_VARIABLE
-from humanlayer_agent.processes.identity import os_user
-from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.patience import PATIENCE, until
-from tests.hooks.conftest import CLAUDE, HOOK, Answered, Machine
+from tests.hooks.conftest import Machine, Waiting, short_of_time
 from tests.support import children
-from tests.support.keys import PASSPHRASE, make_key, passphrase_file
-
-SHORT_OF_TIME = [
-    *HOOK[:2],
-    "-c",
-    "from humanlayer_agent.hooks import client\n"
-    "raise SystemExit(client.run('claude-code', ['--ask', 'wait', '--seconds', '2.5'], 600))",
-]
-"""A hook whose human has half a second, and which itself is not late."""
-
-
-class Waiting:
-    """A hook that waits, and the store that it waits for."""
-
-    def __init__(
-        self, machine: Machine, tool: str, inputs: dict[str, Any], *options: str, session: str, program: list[str]
-    ) -> None:
-        body = {**CLAUDE, "cwd": str(machine.project), "tool_name": tool, "tool_input": inputs, "session_id": session}
-        self.process = machine.start("claude-code", "--ask", "wait", *options, program=program)
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(body).encode())
-        self.process.stdin.close()
-        self.process.stdin = None
-        self.store = SQLiteStore(machine.store)
-        self.value = str(next(iter(inputs.values())))
-
-    def request(self) -> ApprovalRequest:
-        """The request, once it is there."""
-
-        def asked() -> list[ApprovalRequest]:
-            assert self.process.poll() is None, self.process.communicate()
-            return [r for r in self.store.requests(state="pending") if self.value in r.action.content]
-
-        return until(asked, f"the request about {self.value}")[0]
-
-    def say(self, kind: Any, *, signer: Any = None, **more: str) -> None:
-        """What the human of this machine says, as `hla requests` records it."""
-        request, authority = self.request(), build_authority()
-        assert authority is not None
-        if signer is None:
-            signer = build_signer(authority)
-            assert signer is not None
-            signer.unlock(PASSPHRASE)
-        answer = Answer(kind, Approver(os_user(), "test", "terminal"), request.digest, os.urandom(8).hex(), **more)
-        result = self.store.decide(request.id, answer, authority, signer)
-        assert result.outcome == "recorded", result
-
-    def answer(self) -> Answered:
-        out, err = self.process.communicate(timeout=PATIENCE)
-        return Answered(self.process.returncode, out.decode(), err.decode())
-
-
-@pytest.fixture(scope="module")
-def person(machine: Machine) -> Machine:
-    """The machine of a person who has run `hla init`."""
-    make_key(machine.home / ".local/share/humanlayer-agent/signing.key")
-    init = [sys.executable, "-m", "humanlayer_agent.cli", "init", "--yes"]
-    env = {**machine.env, PASSPHRASE_VARIABLE: str(passphrase_file(machine.home))}
-    children.run(init, env=env, cwd=machine.project, check=True, capture_output=True)
-    return machine
-
-
-@pytest.fixture
-def ask(person: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Waiting]]:
-    monkeypatch.setenv("HOME", str(person.home))
-    monkeypatch.delenv("HUMANLAYER_STORE")
-    made: list[Waiting] = []
-
-    def start(
-        command: str,
-        *options: str,
-        tool: str = "Bash",
-        name: str = "command",
-        session: str = "s1",
-        program: list[str] = HOOK,
-    ) -> Waiting:
-        inputs = {name: command, **({"description": "why"} if tool == "Bash" else {})}
-        made.append(Waiting(person, tool, inputs, *options, session=session, program=program))
-        return made[-1]
-
-    yield start
-    for each in made:
-        each.process.kill()
-        each.process.communicate()
-        each.store.close()
+from tests.support.keys import PASSPHRASE, make_key
 
 
 def test_a_human_approves_at_another_terminal(ask: Callable[..., Waiting], person: Machine) -> None:
@@ -210,7 +119,7 @@ def test_a_signer_who_was_named_during_a_session_does_not_count_in_it(
 
 
 def test_nobody_answers_in_time(ask: Callable[..., Waiting]) -> None:
-    one = ask("curl https://x.invalid/late", program=SHORT_OF_TIME)
+    one = ask("curl https://x.invalid/late", program=short_of_time("claude-code"))
     answered = one.answer()
     assert (answered.code, answered.verdict) == (0, "deny")
     assert "nobody answered" in answered.reason
