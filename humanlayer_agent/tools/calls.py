@@ -14,13 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from humanlayer_agent.action import FUNCTION, Action, tool_arguments
+from humanlayer_agent.action import FUNCTION, Action, called, tool_arguments
 from humanlayer_agent.tools.catalog import Argument, Catalog, Tool, Tools, load
 
 Kind = Literal["command", "touch", "call", "leave"]
 
-MAX_SHOWN = 65_536
-"""Most characters of a call that is judged by its name."""
 _BLANKS = "\t\n\v\f\r \x1c\x1d\x1e\x1f\x85\u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
     map(chr, range(0x2000, 0x200B))
 )
@@ -30,7 +28,6 @@ _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S*|\b(?:https?|wss?|ftp|file|data|j
 _PLAIN_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[\w.:~/?#%&=+,;()!*$-]+", re.IGNORECASE | re.ASCII)
 """An address that every program understands in one way: no name of a user, no backslash, no quotes."""
 _PATCHED = re.compile(r"^\s*\*\*\* (Add File|Update File|Delete File|Move to): (.*)$", re.MULTILINE)
-_NAME = re.compile(r"[\w.:-]{1,200}", re.ASCII)
 _WILD = re.compile(r"[*?\[{]")
 _ASTRAY = re.compile(r"(?:^|/)\.\.(?:/|$)|\{[^}]*(?:/|\.\.)")
 """What leads out of the folder before the first wildcard of a pattern."""
@@ -222,12 +219,10 @@ def shown(name: str, given: Mapping[str, Any]) -> str:
         >>> shown("mcp__forge__close", {"issue": 12})
         'mcp__forge__close({"issue": 12})'
     """
-    text = f"{name}({json.dumps(given, ensure_ascii=False)})"
-    if not _NAME.fullmatch(name):
-        raise NotACall("the call has no proper name")
-    if len(text) > MAX_SHOWN:
-        raise NotACall(f"what {name} is given is too long to be shown ({len(text)} characters, at most {MAX_SHOWN})")
-    return text
+    try:
+        return called(name, given).content
+    except ValueError as error:
+        raise NotACall(str(error)) from None
 
 
 def spellings(path: str) -> list[str]:

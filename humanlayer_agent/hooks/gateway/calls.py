@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from humanlayer_agent.action import FUNCTION, Action, tool_arguments
+from humanlayer_agent.action import FUNCTION, MOST_SHOWN, Action, tool_arguments
 from humanlayer_agent.hooks.gateway.messages import NO_METHOD, WRONG_PARAMS, Message, Unfit, same_but_for_case
 
 CALL = "tools/call"
@@ -46,8 +46,6 @@ _KNOWN = {same_but_for_case(each): each for each in PASSED | JUDGED | NOTICES}
 
 ANSWERS = frozenset({"requestState", "inputResponses"})
 """By these a call goes on for which the server wanted to know more (since 2026-07-28): the client's answers to that."""
-MAX_SHOWN = 65_536
-"""Most characters of a call that a human is shown."""
 _META = "_meta"
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 _PROTOCOL = "io.modelcontextprotocol/"
@@ -135,8 +133,8 @@ def action_of(request: Message, place: Place, call_id: str = "") -> Action:
         tool=tool,
         arguments=_arguments(given),
     )
-    if len(content) > MAX_SHOWN:
-        why = f"what {name} is given is too long to be shown ({len(content)} characters, at most {MAX_SHOWN})"
+    if len(content) > MOST_SHOWN:
+        why = f"what {name} is given is too long to be shown ({len(content)} characters, at most {MOST_SHOWN})"
         raise Unfit(why, WRONG_PARAMS)
     path = _path(given["uri"]) if method == "resources/read" and place.local and not more else ""
     return action if not path else _reads(action, path)
