@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -158,8 +157,8 @@ def _serve(
     from humanlayer_agent.safe_text import one_line
 
     def say(line: str) -> None:
-        with suppress(OSError):  # a client need not read it
-            print(f"humanlayer-agent: {name}: {one_line(line)}", file=sys.stderr, flush=True)
+        with suppress(OSError):  # a client need not read it; what is left in a buffer would fail at the end
+            os.write(2, f"humanlayer-agent: {name}: {one_line(line)}\n".encode(errors="replace"))
 
     director, asker = DoubtingDirector(build_director(policy, project=project)), Waiting()
     gate: Gate = build_gate(

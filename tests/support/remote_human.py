@@ -74,7 +74,8 @@ class RemoteHuman:
         assert authority is not None
         given = {"edited": words} if kind == "edit" else {"comment": words}
         said = answer(request, kind, **given, approver=BOB)
-        assert self.store.decide(request.id, said, authority, self._signer).outcome == "recorded"
+        result = self.store.decide(request.id, said, authority, self._signer)
+        assert result.outcome == "recorded", result
         return request
 
     def state_of(self, request_id: str, state: str) -> None:
