@@ -398,8 +398,10 @@ class _Session:
         return self._gate.authority.signers
 
     def names(self, action: Action) -> bool:
-        """Tell whether a rule of the policy is about a call that is left to the tool otherwise."""
-        return not self._director.evaluate(action).default_hit
+        """Tell whether a rule that names a tool is about a call that is left to the agent otherwise."""
+        hit = set(self._director.evaluate(action).rules)
+        rules = (rule for layer in self._director.layers for rule in layer.policy.rules if rule.id in hit)
+        return any(_speaks_of_tools(rule.written) for rule in rules)
 
     def outdated(self) -> bool:
         """Tell whether a file has changed that says how to judge."""
@@ -711,6 +713,13 @@ def _arguments(question: Question) -> str:
         return tool_arguments({name: value for name, value in question.inputs.items() if name not in words})
     except (ValueError, RecursionError) as error:
         raise BadQuestion(f"what {question.name[:100]} is given can't be told: {error}") from None
+
+
+def _speaks_of_tools(condition: object) -> bool:
+    """Tell whether a condition, as a policy has it written, names a tool."""
+    if isinstance(condition, Mapping):
+        return "tool" in condition or any(map(_speaks_of_tools, condition.values()))
+    return isinstance(condition, list | tuple) and any(map(_speaks_of_tools, condition))
 
 
 def _interpreter(agent: CodingAgent, environ: Mapping[str, str], project: Path) -> tuple[str, ...]:

@@ -27,7 +27,10 @@ _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S*|\b(?:https?|wss?|ftp|file|data|j
 """What a program may take for an address in a text: not each word that ends in a colon."""
 _PLAIN_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[\w.:~/?#%&=+,;()!*$-]+", re.IGNORECASE | re.ASCII)
 """An address that every program understands in one way: no name of a user, no backslash, no quotes."""
-_PATCHED = re.compile(r"^\s*\*\*\* (Add File|Update File|Delete File|Move to): (.*)$", re.MULTILINE)
+_PATCHED = re.compile(r"^\s*\*\*\*\s*(Add File|Update File|Delete File|Move to)\s*:[ \t]?(.*)$", re.MULTILINE)
+_HEADER = re.compile(
+    r"\s*\*\*\*\s*(?:(?:Add File|Update File|Delete File|Move to)\s*:.*|(?:Begin|End) Patch|End of File)\s*"
+)
 _WILD = re.compile(r"[*?\[{]")
 _ASTRAY = re.compile(r"(?:^|/)\.\.(?:/|$)|\{[^}]*(?:/|\.\.)")
 """What leads out of the folder before the first wildcard of a pattern."""
@@ -256,6 +259,7 @@ def _reading(tool: Tool, given: Mapping[str, Any]) -> Call:
     places = found.get("directory") or [""]
     if len(set(places)) > 1 or places[0] != places[0].strip(_BLANKS) or places[0].startswith("~"):
         doubts.append(f"in which directory {tool.name} works is not known")
+    doubts += _changed(tool, found)
     text = _templated(tool, given) if tool.does else "; ".join(filter(None, (make(found) for make in _MAKERS)))
     return Call(
         "command" if tool.runs else "touch",
@@ -265,6 +269,20 @@ def _reading(tool: Tool, given: Mapping[str, Any]) -> Call:
         flags,
         frozenset(tool.named("note")),
     )
+
+
+def _changed(tool: Tool, found: Mapping[str, list[str]]) -> Iterator[str]:
+    """Yield where an agent may read something else out of a call than stands in it."""
+    commands = found.get("bash", [])
+    if any(each.strip(_BLANKS) != each.strip(" \t\n") for each in commands):
+        yield f"{tool.name} may take away characters at the ends of the command"
+    if tool.changes and any(re.search(tool.changes, each) for each in commands):
+        yield f"{tool.name} makes another command of one that names a shell"
+    if len(commands) > 1 and any("<<" in each for each in commands):
+        yield f"{tool.name} may join its commands to one, from << on"
+    lines = [line for text in found.get("patch", ()) for line in re.split(r"[\r\n]+", text)]
+    if any(line.strip(_BLANKS).startswith("***") and not _HEADER.fullmatch(line) for line in lines):
+        yield f"the patch of {tool.name} has a line that is no header as they are known"
 
 
 def _collect(
@@ -351,8 +369,11 @@ def _listed(found: Mapping[str, list[str]]) -> str:
 def _searched(found: Mapping[str, list[str]]) -> str:
     if not found.get("pattern"):
         return ""
-    files = [each.rpartition("/")[2] for each in found.get("only", ()) if not each.startswith("!")]
-    options = "".join(f"--include={shlex.quote('*' if each == '**' else each)} " for each in files)
+    # One pattern, or several with blanks or commas between them.
+    several = [piece for each in found.get("only", ()) for piece in (each, *re.split(r"[\s,]+", each))]
+    files = [each.rpartition("/")[2] for each in several if not each.startswith("!")]
+    names = dict.fromkeys("*" if each in ("", "**") else each for each in files)
+    options = "".join(f"--include={shlex.quote(each)} " for each in names)
     patterns = " ".join(f"-e {shlex.quote(each)}" for each in found["pattern"])
     return f"grep -r {options}{patterns} -- {_words(found.get('search') or ['.'])}"
 
@@ -368,8 +389,11 @@ def _named(found: Mapping[str, list[str]]) -> str:
     folders = [fixed or "/"] if pattern.startswith("/") else found.get("folder") or ["."]
     if fixed and not pattern.startswith("/"):
         folders = [f"{each}/{fixed}" for each in folders]
-    places = [each if each.startswith(("/", "~/", ".")) else f"./{each}" for each in folders]  # -delete is an option
-    return f"find {_words(places)} -path {shlex.quote(pattern)}"
+    words = [word for each in folders for word in spellings(each)]
+    words = [
+        word if word.lstrip("'").startswith(("/", "~", ".")) else f"./{word}" for word in words
+    ]  # -delete is an option
+    return f"find {' '.join(words)} -path {shlex.quote(pattern)}"
 
 
 def _patched(found: Mapping[str, list[str]]) -> str:

@@ -8,8 +8,9 @@ what it may take, each argument with its slot:
 
 `[read]` stands for one or several files, `{takes: ...}` for an object, and that in brackets for several. Slots are in
 `SLOTS`. `needs` names arguments of which at least one is given. `does` says it as a shell command with words in braces,
-where slots do not suffice. Names of tools that do nothing of which their agent would not ask by other calls stand under
-`leaves`. Whatever is not listed is not guessed: a tool, or an argument, that nobody knows is asked about.
+where slots do not suffice. `changes` is a pattern of commands that the agent makes others of, after its hook has heard
+of them: nobody knows what runs. Names of tools that do nothing of which their agent would not ask by other calls stand
+under `leaves`. Whatever is not listed is not guessed: a tool, or an argument, that nobody knows is asked about.
 """
 
 import re
@@ -48,7 +49,7 @@ SLOTS = {
 
 _FOLDER = Path(__file__).with_name("catalog")
 _FILE_KEYS = {"agent", "server", "mcp", "tools", "leaves", "typed_into"}
-_TOOL_KEYS = {"takes", "may_take", "needs", "does"}
+_TOOL_KEYS = {"takes", "may_take", "needs", "does", "changes"}
 _ONE_TEXT = {"names", "move", "to", "directory", "unsandboxed"}
 _WORD = re.compile(r"\{([^{}]*)\}")
 
@@ -75,12 +76,15 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool: its arguments by name, those of which one is needed, and the shell command that does the same."""
+    """A tool: its arguments by name, those of which one is needed, the shell command that does the same, and a pattern
+    of commands that the agent changes after its hook has heard of them.
+    """
 
     name: str
     takes: Mapping[str, Argument]
     needs: tuple[str, ...] = ()
     does: str = ""
+    changes: str = ""
 
     @property
     def runs(self) -> bool:
@@ -198,6 +202,11 @@ class _File:
             if each not in takes or not takes[each].optional:
                 raise self._error(found["needs"], f"{name}: needs names {each}, and that is nothing that it may take")
         does = self._text(found["does"]) if "does" in found else ""
+        changes = self._text(found["changes"]) if "changes" in found else ""
+        try:
+            re.compile(changes)
+        except re.error as error:
+            raise self._error(found["changes"], f"{name}: changes is no regular expression: {error}") from error
         for word in _WORD.findall(does):
             if word not in takes or takes[word].optional:
                 raise self._error(found["does"], f"{name}: does names {word}, which is no argument that it takes")
@@ -209,7 +218,7 @@ class _File:
         for one, other in (("move", "to"), ("to", "move"), ("only", "pattern"), ("search", "pattern")):
             if one in slots and other not in slots:
                 raise self._error(node, f"{name}: {one} stands beside {other}")
-        return Tool(name, takes, needs, does)
+        return Tool(name, takes, needs, does, changes)
 
     def _arguments(self, found: Mapping[str, Any], where: str, node: Any) -> dict[str, Argument]:
         taken: dict[str, Argument] = {}

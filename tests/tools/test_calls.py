@@ -48,7 +48,7 @@ def judged(text: str) -> PolicyDecision:
         ("claude-code", "Glob", {"pattern": "src/**/*.py"}, "find ./src -path 'src/**/*.py'"),
         ("claude-code", "Glob", {"pattern": "/root/.ssh/*"}, "find /root/.ssh -path '/root/.ssh/*'"),
         ("claude-code", "Glob", {"pattern": "../../*", "path": "-delete"}, "find ./-delete/../.. -path '../../*'"),
-        ("claude-code", "Glob", {"pattern": "*", "path": "("}, "find './(' -path '*'"),
+        ("claude-code", "Glob", {"pattern": "*", "path": "("}, "find ./'(' -path '*'"),
         ("claude-code", "Glob", {"pattern": "*", "path": "~/.ssh"}, "find '~/.ssh' ~/.ssh -path '*'"),
         ("claude-code", "Glob", {"pattern": "*.{ts,tsx}"}, "find . -path '*.{ts,tsx}'"),
         ("claude-code", "Glob", {"pattern": "*/../../*"}, "find \"$FOLDER\" -path '*/../../*'"),
@@ -71,7 +71,7 @@ def judged(text: str) -> PolicyDecision:
         ("opencode", "bash", {"command": "ls", "workdir": "src"}, "ls"),
         ("cline", "run_commands", {"commands": ["ls"]}, "ls"),
         ("cline", "run_commands", {"commands": "ls"}, "ls"),
-        ("cline", "run_commands", {"commands": ["cat <<X", "rm x"]}, "bash -c 'cat <<X'; bash -c 'rm x'"),
+        ("cline", "run_commands", {"commands": ["cat x", "rm x"]}, "bash -c 'cat x'; bash -c 'rm x'"),
         ("cline", "read_files", {"files": [{"path": "a", "start_line": 1}, {"path": "b"}]}, "cat -- a b"),
         ("cline", "search_codebase", {"queries": ["a", "-f/x"]}, "grep -r -e a -e -f/x -- ."),
         (
@@ -230,6 +230,60 @@ def test_a_call_that_is_written_down_is_judged_as_its_command(call: str, command
 def test_what_is_not_understood_asks(call: str, says: str) -> None:
     found = judged(call)
     assert (found.verdict, says in found.reason) == (Verdict.ASK, True), found
+
+
+HEAD, TAIL = "*** Begin Patch\n*** Add File: ok.txt\n+x\n", "+evil\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    ("agent", "name", "inputs"),
+    [
+        # What an agent makes of a call after its hook has heard of it.
+        ("gemini-cli", "run_shell_command", {"command": "bash -c cat /root/.ssh/id_rsa"}),
+        ("gemini-cli", "run_shell_command", {"command": " /bin/SH  -c 'true' '; rm x; '"}),
+        ("gemini-cli", "run_shell_command", {"command": "cat .env\u00a0"}),
+        ("claude-code", "Bash", {"command": "\ufeffcat .env"}),
+        ("cline", "run_commands", {"commands": ["cd /home/u; : '<<pwd'", "rm -rf x", "pwd"]}),
+        ("opencode", "apply_patch", {"patchText": f"{HEAD}*** Add File /root/.bashrc\n{TAIL}"}),
+        ("opencode", "apply_patch", {"patchText": f"{HEAD}***\u00a0Rename: /root/.bashrc\n{TAIL}"}),
+    ],
+)
+def test_what_may_be_read_otherwise_is_told(agent: str, name: str, inputs: dict[str, Any]) -> None:
+    assert call_of(agent, name, inputs).doubts
+
+
+@pytest.mark.parametrize(
+    ("agent", "name", "inputs"),
+    [
+        ("gemini-cli", "run_shell_command", {"command": "env bash -c x\n"}),
+        ("claude-code", "Bash", {"command": " bash -c 'ls' \n"}),
+        ("cline", "run_commands", {"commands": ["cat <<EOF\nx\nEOF"]}),
+        ("cline", "run_commands", {"commands": ["ls", "pwd"]}),
+        (
+            "opencode",
+            "apply_patch",
+            {"patchText": "*** Begin Patch\r\n*** Update File: a\r\n@@\r\n-x\r\n*** End Patch"},
+        ),
+    ],
+)
+def test_what_can_not_be_read_otherwise_is_not(agent: str, name: str, inputs: dict[str, Any]) -> None:
+    assert call_of(agent, name, inputs).doubts == ()
+
+
+@pytest.mark.parametrize("header", ["*** Add File:/root/.x", "***Add File: /root/.x", "*** Move to:\t/root/.x"])
+def test_a_header_of_a_patch_needs_no_blank(header: str) -> None:
+    assert "/root/.x" in call_of("opencode", "apply_patch", {"patchText": f"{HEAD}{header}\n{TAIL}"}).text
+
+
+@pytest.mark.parametrize("glob", ["*.py .env", "*.py, .env", "x,.env"])
+def test_several_patterns_in_one_text(glob: str) -> None:
+    assert "--include=.env " in call_of("claude-code", "Grep", {"pattern": "K", "glob": glob}).text
+
+
+@pytest.mark.parametrize("path", ["~/", " /root", " ~/.ssh"])
+def test_a_folder_is_spelled_before_it_is_one_word(path: str) -> None:
+    call = call_of("claude-code", "Glob", {"pattern": "*", "path": path})
+    assert path.strip() in call.text.split()
 
 
 def test_what_is_known_of_a_servers_tool_is_judged_where_a_rule_allows_its_call(tmp_path: Path) -> None:
