@@ -6,14 +6,19 @@ is told to the model in the framework's own form of a tool's result.
 
 from dataclasses import dataclass
 
+from humanlayer_agent.errors import ConfigError
+
 
 @dataclass(frozen=True, slots=True)
 class AppUser:
     """A user of an app that has an agent: who answers where the framework itself asks.
 
     Args:
-        by: the identity, as the people of the channels file have it.
+        by: the identity, `app:NAME`, as the people of the channels file have it.
         assurance: how the app has made sure of that: "login", "chat", or "os" where it has only been told.
+
+    Raises:
+        ConfigError: `by` is no `app:NAME`.
 
     Example:
         >>> AppUser("app:alice", "login").by
@@ -22,3 +27,7 @@ class AppUser:
 
     by: str
     assurance: str
+
+    def __post_init__(self) -> None:
+        if not self.by.startswith("app:") or self.by == "app:":
+            raise ConfigError(f"by: {self.by[:60]!r} is no user of an app: app:NAME, as the channels file names them")

@@ -148,24 +148,39 @@ class ApprovalMiddleware(AgentMiddleware):
                 raise ConfigError(AT_PROVIDER.format(kind))
 
     def _resumed(self, call: "_Call", kept: Permit | Denial | str) -> Permit | Denial:
-        """What became of a call: where it waits for a human, the graph is interrupted, and does this again later."""
+        """What became of a call: where it waits for a human, the graph is interrupted, and does this again later.
+
+        It then first gets everything again that it was ever resumed with. Each counts once, when it is new, as what the
+        user of that time says: the step after it is run once, and from then on kept. What they said is not in the step:
+        where recording it fails, it has not been said.
+        """
         if not isinstance(kept, str):
             return kept
         found = self._calls.collect(kept, call.name, call.arguments)
         while isinstance(found, Waiting):
             given = interrupt(call.approval_request(found))
-            user = self._answered_by(call.request) if callable(self._answered_by) else self._answered_by
-            kind, words, edited = _decision(given)
+            new: list[bool] = []
+
+            def taken(new: list[bool] = new) -> dict[str, str]:
+                new.append(True)
+                return {"resumed": kept}
+
+            task(name=_STEP)(taken)().result()
+            kind, words, edited = _decision(given) if new else (None, "", "")
+            user = self._user(call) if kind is not None else None
             if user is not None and kind is not None:
                 self._calls.answer(kept, kind, user, words)
             found = self._calls.collect(kept, call.name, call.arguments)
-            if edited and isinstance(found, Denial):
+            if edited and user is not None and isinstance(found, Denial):
                 found = replace(found, reason=EDITED, edited=edited)
         return found
 
+    def _user(self, call: "_Call") -> AppUser | None:
+        return self._answered_by(call.request) if callable(self._answered_by) else self._answered_by
+
 
 _STEP = "humanlayer"
-"""The name of the step in which a graph keeps the id of a request."""
+"""The name of the steps in which a graph keeps the id of a request, and which answers it has heard."""
 
 
 class _Call:

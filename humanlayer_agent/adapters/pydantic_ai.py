@@ -8,7 +8,7 @@ own that require approval are, and the run goes on with its results later.
 
 import asyncio
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from humanlayer_agent.adapters import AppUser
@@ -20,6 +20,7 @@ from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.extras import lacks
 
 try:
+    from pydantic import TypeAdapter
     from pydantic_ai import ApprovalRequired, DeferredToolResults, ToolApproved, ToolDenied
     from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
     from pydantic_ai.exceptions import SkipModelRequest, ToolFailed
@@ -33,6 +34,8 @@ __all__ = ["ToolApprovals"]
 
 REQUEST = "request"
 """The name of our request's id in the metadata of a call that is deferred."""
+
+HIDES = "what {} is given is not all shown: a secret, an excluded field, or a value that its JSON does not give back"
 
 
 class ToolApprovals(AbstractCapability):
@@ -65,31 +68,27 @@ class ToolApprovals(AbstractCapability):
     ) -> DeferredToolResults:
         """Return the results with which a run goes on whose calls were deferred.
 
-        They say nothing of whether a call may run: that is decided when it is about to. A call that still waits for a
-        human is deferred once more.
+        Of calls that we have deferred they say nothing of whether these may run: that is decided when it is about to. A
+        call that still waits for a human is deferred once more. Of others, which the framework or a tool has deferred
+        by itself, they have what the app says, and nothing where it says nothing; before these run they are judged.
 
         Args:
             requests: the output of the run.
             answers: what a user of the app has said, as `DeferredToolResults`. None: only our channels are asked.
-            answered_by: that user, as the app knows them. Where it is None, what they said decides nothing.
+            answered_by: that user, as the app knows them. Where it is None, what they said decides nothing of ours.
         """
         given = dict(answers.approvals) if answers is not None else {}
         approvals: dict[str, Any] = {}
         for call in requests.approvals:
             said: Any = given.get(call.tool_call_id)
-            edited = isinstance(said, ToolApproved) and said.override_args is not None
-            request = requests.metadata.get(call.tool_call_id, {}).get(REQUEST, "")
-            if answered_by is not None and said is not None and request:
-                approves = said is True or (isinstance(said, ToolApproved) and not edited)
-                words = said.message if isinstance(said, ToolDenied) and said != ToolDenied() else ""
-                kind: Any = "approve" if approves else "reject"
-                await asyncio.to_thread(self._calls.answer, request, kind, answered_by, words)
-            approvals[call.tool_call_id] = ToolApproved()
-            if edited:
-                changed = json.dumps(said.override_args, ensure_ascii=False, default=str)
-                approvals[call.tool_call_id] = ToolDenied(told(Denial(EDITED, by="human", edited=changed)))
-        external = dict(answers.calls) if answers is not None else {}
-        return DeferredToolResults(calls=external, approvals=approvals)
+            request = (requests.metadata.get(call.tool_call_id) or {}).get(REQUEST)
+            if isinstance(request, str) and await asyncio.to_thread(self._calls.gate.store.get, request) is not None:
+                approvals[call.tool_call_id] = await asyncio.to_thread(self._heard, request, said, answered_by)
+            elif said is not None:
+                approvals[call.tool_call_id] = said
+        if answers is None:
+            return DeferredToolResults(approvals=approvals)
+        return DeferredToolResults(calls=dict(answers.calls), approvals=approvals, metadata=dict(answers.metadata))
 
     # PydanticAI calls these
 
@@ -120,13 +119,28 @@ class ToolApprovals(AbstractCapability):
 
     # Ours
 
+    def _heard(self, request: str, said: Any, user: AppUser | None) -> ToolApproved | ToolDenied:
+        """Record what a user has said of a request; what a run goes on with, which is no answer unless they edit."""
+        if user is None or said is None:
+            return ToolApproved()
+        edited = isinstance(said, ToolApproved) and said.override_args is not None
+        approves = said is True or (isinstance(said, ToolApproved) and not edited)
+        words = said.message if isinstance(said, ToolDenied) and said != ToolDenied() else ""
+        self._calls.answer(request, "approve" if approves else "reject", user, words)
+        found = self._calls.gate.store.get(request)
+        if not edited or found is None or (found.state, found.decided_by) != ("rejected", user.by):
+            return ToolApproved()
+        changed = json.dumps(said.override_args, ensure_ascii=False, default=str)
+        return ToolDenied(told(Denial(EDITED, by="human", edited=changed)))
+
     async def _run(self, toolset: "_GatedToolset", name: str, given: dict[str, Any], ctx: Any, tool: Any) -> Any:
         try:
             shown = to_jsonable_python(given)
+            why = "" if _shows(given, shown) else HIDES.format(name)
         except ValueError as error:
-            raise self._failed(
-                Denial(f"what {name} is given can't be shown to a human: {error}", by="policy")
-            ) from None
+            why = f"what {name} is given can't be shown to a human: {error}"
+        if why:
+            raise self._failed(Denial(why, by="policy"))
         answered = await self._answered(name, shown, ctx)
         if isinstance(answered, Denial):
             raise self._failed(answered)
@@ -138,7 +152,7 @@ class ToolApprovals(AbstractCapability):
     async def _answered(self, name: str, given: dict[str, Any], ctx: Any) -> Permit | Denial:
         if not self._defers:
             return await self._calls.adecide(name, given)
-        found = await asyncio.to_thread(self._calls.submit, name, given, ctx.tool_call_id or "")
+        found = await asyncio.to_thread(self._calls.submit, name, given, f"{ctx.conversation_id}/{ctx.tool_call_id}")
         if isinstance(found, Waiting):
             raise ApprovalRequired(metadata={REQUEST: found.id, "reason": found.request.decision.reason})
         return found
@@ -169,3 +183,17 @@ class _GatedToolset(WrapperToolset):
 
     def _around(self, wrapped: Any) -> "_GatedToolset":
         return self if wrapped is self.wrapped else _GatedToolset(wrapped, self._approvals)
+
+
+def _shows(value: Any, shown: Any) -> bool:
+    """Tell whether what a human is shown is the value: whether its type makes the same of that again."""
+    if value is None or isinstance(value, (str, int, float)):
+        return True
+    if isinstance(value, Mapping):
+        return _shows([*value, *value.values()], [*shown, *shown.values()])
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(_shows(*each) for each in zip(value, shown, strict=True))
+    try:
+        return bool(TypeAdapter(type(value)).validate_json(json.dumps(shown)) == value)
+    except Exception:  # a type that can't be made of JSON, or not of this
+        return False

@@ -1,4 +1,5 @@
-"""Agent frameworks behind the Gate: the behaviours in behaviours.py, run in an environment of its own, one test for each.
+"""Agent frameworks behind the Gate: the behaviours in behaviours.py, and what some are held to beside (more_*.py), run in
+an environment of its own, one test for each.
 
 The environment is .venv-adapters, made by `make test`: what the frameworks need is not what we need.
 """
@@ -6,6 +7,7 @@ The environment is .venv-adapters, made by `make test`: what the frameworks need
 import fcntl
 import importlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +21,7 @@ from tests.adapters.table import ADAPTERS, ROWS, Adapter, cases
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-adapters/bin/python"
 BEHAVIOURS = Path(__file__).parent / "behaviours.py"
+MORE = sorted(Path(__file__).parent.glob("more_*.py"))
 
 
 @pytest.fixture(scope="session")
@@ -36,17 +39,24 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], l
     found: dict[tuple[str, str], list[str]] = {}
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         row, _, way = str(case.get("name")).removeprefix("test_").rstrip("]").partition("[")
+        module = str(case.get("classname")).rpartition(".")[2]
         wrong = [each.text or each.tag for each in case if each.tag in ("failure", "error", "skipped")]
-        found.setdefault((way.partition(".")[0], row), []).append("\n".join(wrong))
+        adapter = way.partition(".")[0] if module == BEHAVIOURS.stem else module
+        found.setdefault((adapter, row), []).append("\n".join(wrong))
     return found
 
 
 def _run(report: Path, folder: Path) -> None:
-    command = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'adapters'}", BEHAVIOURS]
+    command = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'adapters'}"]
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "XDG_"))}
     partial = report.with_suffix(".partial")
     done = subprocess.run(
-        [*command, f"--junitxml={partial}"], cwd=ROOT, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL
+        [*command, f"--junitxml={partial}", BEHAVIOURS, *MORE],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
     )
     assert done.returncode in (0, 1), done.stdout + done.stderr
     partial.rename(report)
@@ -55,7 +65,9 @@ def _run(report: Path, folder: Path) -> None:
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("adapter", "row"),
-    [(adapter.module, row) for adapter, row in cases()] + [(adapter.module, "example") for adapter in ADAPTERS],
+    [(adapter.module, row) for adapter, row in cases()]
+    + [(adapter.module, "example") for adapter in ADAPTERS]
+    + [(each.stem, row) for each in MORE for row in re.findall(r"^def test_(\w+)", each.read_text(), re.MULTILINE)],
 )
 def test_behaviour(adapter: str, row: str, results: dict[tuple[str, str], list[str]]) -> None:
     assert results.get((adapter, row)), "it did not run"

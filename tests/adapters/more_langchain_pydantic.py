@@ -1,0 +1,259 @@
+"""What LangChain and PydanticAI are held to beside the table: who has said what, where the framework itself asks.
+
+Run by the pytest of an environment that has the libraries: see test_adapters.py.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from pydantic import BaseModel, Field, SecretStr
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, Tool, ToolApproved, ToolDenied
+from pydantic_ai.messages import ToolReturnPart
+
+from humanlayer_agent import Gate
+from humanlayer_agent.adapters import AppUser
+from humanlayer_agent.adapters.langchain import ApprovalMiddleware
+from humanlayer_agent.adapters.pydantic_ai import ToolApprovals
+from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
+from humanlayer_agent.errors import ConfigError, StoreError
+from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.testing.approvers import ScriptedAsker
+from tests.adapters.drivers import langchain, pydantic_ai
+from tests.adapters.scenes import DIRECTOR, TOOL, Scene, events
+
+ALICE, BOB, MALLORY = (AppUser(f"app:{name}", "login") for name in ("alice", "bob", "mallory"))
+APPROVE, REJECT, LOOK = {"type": "approve"}, {"type": "reject", "message": "no"}, {"type": "look"}
+EDIT = {"type": "edit", "edited_action": {"name": TOOL, "args": {"what": "good"}}}
+WAYS = pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def votes(gate: Gate) -> list[tuple[str, str]]:
+    return [(each["approver"]["principal"], each["answer"]) for each in events(gate, "vote.recorded")]
+
+
+class Thread:
+    """A graph that waits for a human about one call, and is resumed by one user after the other."""
+
+    def __init__(self, scene: Scene, gate: Gate, way: str = "invoke") -> None:
+        self.scene, self.gate, self.way, self.kept = scene, gate, way, InMemorySaver()
+        self.messages: list[Any] = []
+        assert self._go(None, {"messages": "go"}, "ask me")
+
+    def resume(self, user: Any, *said: dict[str, Any]) -> bool:
+        """Whether it still waits."""
+        return [self._go(user, Command(resume=each)) for each in said][-1]
+
+    def _go(self, user: Any, given: Any, *calls: str) -> bool:
+        agent = create_agent(
+            langchain.Scripted(calls=list(calls), asked=[]),
+            [langchain.Driver(self.scene).tool],
+            middleware=[ApprovalMiddleware(self.gate, interrupt=True, answered_by=user)],
+            checkpointer=self.kept,
+        )
+        thread: Any = {"configurable": {"thread_id": "1"}}
+        if self.way == "ainvoke":
+            state = asyncio.run(agent.ainvoke(given, thread, durability="sync"))
+        else:
+            state = agent.invoke(given, thread, durability="sync")
+        self.messages = state["messages"]
+        return bool(state.get("__interrupt__"))
+
+
+@WAYS
+@pytest.mark.parametrize("first", [MALLORY, None], ids=["a stranger", "nobody"])
+def test_what_a_stranger_approved_is_not_the_answer_of_who_resumes_next(scene: Scene, first: Any, way: str) -> None:
+    gate = scene.gate()
+    graph = Thread(scene, gate, way)
+    assert graph.resume(first, APPROVE, APPROVE)
+    assert graph.resume(ALICE, LOOK)
+    assert votes(gate) == []
+    assert not graph.resume(ALICE, REJECT)
+    assert votes(gate) == [("app:alice", "reject")]
+    assert scene.ran == []
+
+
+@WAYS
+def test_who_looks_and_then_approves_has_approved(scene: Scene, way: str) -> None:
+    gate = scene.gate()
+    graph = Thread(scene, gate, way)
+    assert graph.resume(MALLORY, REJECT, EDIT)
+    assert graph.resume(ALICE, LOOK)
+    assert not graph.resume(ALICE, APPROVE)
+    assert (votes(gate), scene.ran) == ([("app:alice", "approve")], ["ask me"])
+
+
+def quorum(scene: Scene) -> Gate:
+    """A gate at which alice and bob both have to approve."""
+    people = (Person("starter", ("os:1:starter",)), Person("alice", ("app:alice",)), Person("bob", ("app:bob",)))
+    rule = ApprovalRule("default", ("alice", "bob"), quorum=2, timeout_ms=60_000)
+    return Gate(
+        DIRECTOR,
+        SQLiteStore(scene.folder / "store.db"),
+        ScriptedAsker(()),
+        agent="adapter",
+        authority=Authority(people, {"default": rule}),
+        requester="os:1:starter",
+        instance="the same",
+        durable=True,
+    )
+
+
+@WAYS
+@pytest.mark.parametrize(
+    ("second", "ran"), [(APPROVE, ["ask me"]), (REJECT, []), (LOOK, [])], ids=["approves", "rejects", "looks"]
+)
+def test_one_of_two_does_not_answer_for_the_other(
+    scene: Scene, second: dict[str, Any], ran: list[str], way: str
+) -> None:
+    gate = quorum(scene)
+    graph = Thread(scene, gate, way)
+    assert graph.resume(ALICE, APPROVE)
+    assert graph.resume(BOB, second) == (second is LOOK)
+    assert scene.ran == ran
+    assert votes(gate) == [("app:alice", "approve"), *([] if second is LOOK else [("app:bob", second["type"])])]
+
+
+def test_an_answer_that_could_not_be_recorded_was_not_given(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: Any, **more: Any) -> Any:
+        raise StoreError("the disk is full")
+
+    gate = scene.gate()
+    graph = Thread(scene, gate)
+    with monkeypatch.context() as patch:
+        patch.setattr(gate, "answer", broken)
+        with pytest.raises(StoreError):
+            graph.resume(MALLORY, APPROVE)
+    assert not graph.resume(ALICE, REJECT)
+    assert (votes(gate), scene.ran) == ([("app:alice", "reject")], [])
+
+
+def test_the_app_is_asked_once_who_has_answered(scene: Scene) -> None:
+    asked: list[str] = []
+
+    def who(request: Any) -> AppUser:
+        asked.append(request.tool_call["id"])
+        return MALLORY
+
+    graph = Thread(scene, scene.gate())
+    assert graph.resume(who, LOOK, APPROVE, LOOK)
+    assert asked == ["c0"]
+
+
+def deferring(scene: Scene, gate: Gate, **tool: Any) -> tuple[Any, ToolApprovals]:
+    approvals = ToolApprovals(gate, defer=True)
+    agent = Agent(
+        pydantic_ai.Scripted((tool.pop("what", "ask me"),)).model,
+        tools=[Tool(tool.pop("act", scene.act), name=TOOL, takes_ctx=tool.pop("takes_ctx", False), **tool)],
+        output_type=[str, DeferredToolRequests],
+        capabilities=[approvals],
+    )
+    return agent, approvals
+
+
+def goes_on(agent: Any, approvals: ToolApprovals, paused: Any, said: Any, user: AppUser | None) -> Any:
+    answers = None if said is None else DeferredToolResults(approvals={"c0": said})
+    results = asyncio.run(approvals.results(paused.output, answers, answered_by=user))
+    return agent.run_sync(message_history=paused.all_messages(), deferred_tool_results=results)
+
+
+def told(result: Any) -> list[str]:
+    return [str(p.content) for m in result.all_messages() for p in m.parts if isinstance(p, ToolReturnPart)]
+
+
+@pytest.mark.parametrize("user", [ALICE, None], ids=["alice", "nobody"])
+@pytest.mark.parametrize(
+    ("said", "ran"), [(True, ["good"]), (ToolApproved(), ["good"]), (ToolDenied("NO"), []), (False, [])], ids=repr
+)
+def test_the_app_answers_what_the_framework_asks_by_itself(
+    scene: Scene, said: Any, ran: list[str], user: AppUser | None
+) -> None:
+    agent, approvals = deferring(scene, scene.gate(), what="good", requires_approval=True)
+    goes_on(agent, approvals, agent.run_sync("go"), said, user)
+    assert scene.ran == ran
+
+
+def test_what_the_framework_asks_by_itself_is_not_approved_where_nobody_answers(scene: Scene) -> None:
+    agent, approvals = deferring(scene, scene.gate(), what="good", requires_approval=True)
+    paused = agent.run_sync("go")
+    assert asyncio.run(approvals.results(paused.output)).approvals == {}
+    paused.output.metadata["c0"] = {"request": "one of the tool's own"}
+    assert asyncio.run(approvals.results(paused.output)).approvals == {}
+
+
+def test_what_the_framework_asked_by_itself_is_judged_before_it_runs(scene: Scene) -> None:
+    agent, approvals = deferring(scene, scene.gate(), what="deny this", requires_approval=True)
+    (text,) = told(goes_on(agent, approvals, agent.run_sync("go"), True, ALICE))
+    assert text.startswith("Not executed: the policy forbids this")
+    changed = ToolApproved(override_args={"what": "deny that"})
+    assert "deny: deny" in told(goes_on(agent, approvals, agent.run_sync("go"), changed, ALICE))[0]
+    assert scene.ran == []
+
+
+@pytest.mark.parametrize("user", [MALLORY, None], ids=["a stranger", "nobody"])
+def test_an_edit_counts_where_its_author_may_answer(scene: Scene, user: AppUser | None) -> None:
+    gate = scene.gate()
+    agent, approvals = deferring(scene, gate)
+    edit = ToolApproved(override_args={"what": "good"})
+    again = goes_on(agent, approvals, agent.run_sync("go"), edit, user)
+    assert [call.tool_call_id for call in again.output.approvals] == ["c0"]
+    assert told(again) == []
+    (text,) = told(goes_on(agent, approvals, again, edit, ALICE))
+    assert "changed it, and neither may run" in text
+    assert scene.ran == []
+
+
+def test_two_conversations_with_the_same_ids_ask_for_themselves(scene: Scene) -> None:
+    gate = scene.gate()
+    agent, approvals = deferring(scene, gate)
+    one, two = agent.run_sync("go"), agent.run_sync("go")
+    assert one.output.metadata["c0"]["request"] != two.output.metadata["c0"]["request"]
+    goes_on(agent, approvals, one, True, ALICE)
+    assert scene.ran == ["ask me"]
+    assert goes_on(agent, approvals, two, None, None).output.approvals
+    assert scene.ran == ["ask me"]
+
+
+class Order(BaseModel):
+    to: str
+    amount: int = Field(exclude=True)
+
+
+class Plain(BaseModel):
+    to: list[Path]
+    amount: int = Field(alias="sum")
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "runs"),
+    [(SecretStr, "good", False), (Order, {"to": "good", "amount": 9}, False), (Plain, {"to": ["a"], "sum": 9}, True)],
+    ids=["a secret", "an excluded field", "all of it shown"],
+)
+@pytest.mark.parametrize("wrap", [lambda each: each, lambda each: [each]], ids=["bare", "in a list"])
+def test_what_would_run_without_being_shown_is_denied(
+    scene: Scene, kind: Any, given: Any, runs: bool, wrap: Callable[[Any], Any]
+) -> None:
+    def act(what: Any, more: int) -> str:
+        return scene.act("it")
+
+    act.__annotations__["what"] = list[kind] if wrap(0) == [0] else kind
+    agent, _ = deferring(scene, scene.gate(), act=act, what={"what": wrap(given), "more": 1})
+    result = agent.run_sync("go")
+    assert scene.ran == (["it"] if runs else [])
+    assert runs or "is not all shown" in told(result)[0]
+
+
+def test_a_user_of_an_app_is_named_as_the_channels_file_names_them() -> None:
+    for by in ("alice", "app:", "os:1:alice"):
+        with pytest.raises(ConfigError, match="app:NAME"):
+            AppUser(by, "login")
