@@ -98,9 +98,22 @@ class ToolCalls:
         return _or_denied(lambda: self.gate.collect(request, self.gate.call(tool, arguments)))
 
     def asks(self, tool: str, arguments: Mapping[str, Any]) -> bool:
-        """Tell whether a human is asked about a call. Nothing is recorded: it is judged when it is about to run."""
-        decision = self.gate.director.evaluate(self.gate.call(tool, arguments))
+        """Tell whether a human is asked about a call. Nothing is recorded: it is judged when it is about to run.
+
+        Where that can't be told nobody is asked: what fails here fails there as well, and that denies.
+        """
+        try:
+            decision = self.gate.director.evaluate(self.gate.call(tool, arguments))
+        except Exception:
+            return False
         return decision.verdict is Verdict.ASK and decision.enforced
+
+    def is_halted(self) -> bool:
+        """Tell whether every agent is stopped. Where that can't be told they are not: their calls are denied anyway."""
+        try:
+            return bool(self.gate.store.halts.standing(self.gate.authority))
+        except Exception:
+            return False
 
     def is_waiting(self, request: str) -> bool:
         """Tell whether a request still waits for a human."""

@@ -19,6 +19,8 @@ from tests.adapters.table import ADAPTERS, ROWS, Adapter, cases
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-adapters/bin/python"
 BEHAVIOURS = Path(__file__).parent / "behaviours.py"
+MORE = "more_openai_smolagents"
+"""What only some are held to."""
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +37,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], l
             _run(report, shared)
     found: dict[tuple[str, str], list[str]] = {}
     for case in ElementTree.parse(report).getroot().iter("testcase"):
-        row, _, way = str(case.get("name")).removeprefix("test_").rstrip("]").partition("[")
+        name = str(case.get("name")).removeprefix("test_").rstrip("]")
+        row, _, way = (name, "", MORE) if str(case.get("classname")).endswith(MORE) else name.partition("[")
         wrong = [each.text or each.tag for each in case if each.tag in ("failure", "error", "skipped")]
         found.setdefault((way.partition(".")[0], row), []).append("\n".join(wrong))
     return found
@@ -43,6 +46,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], l
 
 def _run(report: Path, folder: Path) -> None:
     command = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'adapters'}", BEHAVIOURS]
+    command.append(BEHAVIOURS.with_name(f"{MORE}.py"))
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "XDG_"))}
     partial = report.with_suffix(".partial")
     done = subprocess.run(
@@ -60,6 +64,12 @@ def _run(report: Path, folder: Path) -> None:
 def test_behaviour(adapter: str, row: str, results: dict[tuple[str, str], list[str]]) -> None:
     assert results.get((adapter, row)), "it did not run"
     assert not (wrong := [each for each in results[adapter, row] if each]), wrong[0]
+
+
+def test_more(results: dict[tuple[str, str], list[str]]) -> None:
+    more = {name: wrong for (module, name), wrong in results.items() if module == MORE}
+    assert more, "they did not run"
+    assert not {name: wrong for name, wrong in more.items() if any(wrong)}
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.module)
