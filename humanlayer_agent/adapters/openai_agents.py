@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Any, NamedTuple, cast
 
 from humanlayer_agent.adapters import AppUser
-from humanlayer_agent.adapters.tool_calls import ToolCalls, farewell, told
+from humanlayer_agent.adapters.tool_calls import ToolCalls, completed, farewell, told
 from humanlayer_agent.agents.async_gate import AsyncGate
 from humanlayer_agent.agents.python_gate import Gate
 from humanlayer_agent.approvals.model import AnswerKind, Denial, Permit, Waiting
@@ -58,7 +58,7 @@ class ToolApprovals:
         self._supervised: dict[int, Any] = {}
         self._classes: dict[type, type] = {}
         self._stopped = False
-        self._interrupted: set[tuple[str, str]] = set()  # calls, by id and name, that wait because the policy asks
+        self._gated: dict[str, dict[str, Any]] = {}  # by an agent's name, and by theirs, its tools behind the Gate
         self._answers: dict[
             _Call, tuple[str, Denial | str]
         ] = {}  # the conversation, and the request or why there is none
@@ -103,9 +103,10 @@ class ToolApprovals:
         requests: dict[str, str] = {}
         decided: list[str] = []
         for item in result.interruptions:
-            if not _is_function_call(item) or (item.call_id, _name(item)) not in self._interrupted:
+            tool = self._gated.get(item.agent.name, {}).get(_name(item))
+            if tool is None or not _is_function_call(item):
                 continue
-            found = await asyncio.to_thread(self._submitted, item, conversation)
+            found = await asyncio.to_thread(self._submitted, item, tool, conversation)
             if isinstance(found, str):
                 requests[item.call_id] = found
             else:
@@ -138,7 +139,6 @@ class ToolApprovals:
         for item in filter(_is_function_call, state.get_interruptions()):
             request = saved["requests"].get(item.call_id)
             if request is not None:
-                self._interrupted.add((item.call_id, _name(item)))
                 self._answers[_call(item)] = (saved["conversation"], request)
                 if not await asyncio.to_thread(self._calls.is_waiting, request):
                     state.approve(item)
@@ -160,8 +160,7 @@ class ToolApprovals:
         if tool._is_agent_tool and tool._agent_instance is not None:  # to call it does nothing by itself
             self.supervise(tool._agent_instance)
             return tool
-        inner = getattr(tool.on_invoke_tool, "_invoke_tool_impl", tool.on_invoke_tool)
-        if getattr(inner, "approvals", None) is self:
+        if self._is_gated(tool):
             return tool
         if self._interrupts and tool.needs_approval is not False:
             raise ConfigError(
@@ -170,16 +169,22 @@ class ToolApprovals:
             )
         return self._gate_of(tool)
 
+    def _is_gated(self, tool: Any) -> bool:
+        invoker = getattr(tool, "on_invoke_tool", None)
+        return getattr(getattr(invoker, "_invoke_tool_impl", invoker), "approvals", None) is self
+
     def _gate_of(self, tool: Any) -> Any:
         gated = copy.copy(tool)
         invoker = gated.on_invoke_tool
         inner = getattr(invoker, "_invoke_tool_impl", invoker)  # what raises where the tool does
 
         async def invoke(context: Any, arguments: str) -> Any:
-            given = _arguments(arguments)
-            if given is None:
-                return self._refusal(Denial(NO_OBJECT, by="policy"))
-            answered = await self._answered(_Call(context.tool_call_id, tool.qualified_name, _text(given)), given)
+            call = _Call(context.tool_call_id, tool.qualified_name, arguments)
+            try:
+                given = completed(tool.params_json_schema, _arguments(arguments))
+            except Exception as error:
+                return self._refusal(Denial(str(error), by="policy"))
+            answered = await self._answered(call, given)
             if isinstance(answered, Denial):
                 return self._refusal(answered)
             async with self._calls.ause(answered, tool.qualified_name, given) as denial:
@@ -192,19 +197,20 @@ class ToolApprovals:
             gated.on_invoke_tool = type(invoker)(invoke, invoker._on_handled_error, function_tool=gated)
             vars(gated.on_invoke_tool).update({k: v for k, v in vars(invoker).items() if k.startswith("__")})
         if self._interrupts:
-            gated.needs_approval = self._needs_approval(tool.qualified_name)
+            gated.needs_approval = self._needs_approval(tool.qualified_name, tool.params_json_schema)
         return gated
 
-    def _submitted(self, item: Any, conversation: str) -> Denial | str | None:
+    def _submitted(self, item: Any, tool: Any, conversation: str) -> Denial | str | None:
         """The request, or why there is none; None where no human is needed: it is judged when it is about to run."""
-        given = _arguments(item.arguments or "")
-        if given is None:
-            return Denial(NO_OBJECT, by="policy")
         call = _call(item)
         before, known = self._answers.get(call, ("", None))
         if known is not None and before == conversation:
             return known
         key = json.dumps([conversation, call.id])
+        try:
+            given = completed(tool.params_json_schema, _arguments(call.arguments))
+        except Exception as error:
+            return Denial(str(error), by="policy")
         found = self._calls.submit(call.name, given, key)
         if isinstance(found, Permit):
             return None
@@ -213,7 +219,6 @@ class ToolApprovals:
         return known
 
     async def _answered(self, call: "_Call", given: dict[str, Any]) -> Permit | Denial:
-        self._interrupted.discard((call.id, call.name))
         _, known = self._answers.pop(call, ("", None))
         if known is None:
             return await self._calls.adecide(call.name, given)
@@ -222,12 +227,13 @@ class ToolApprovals:
         found = await asyncio.to_thread(self._calls.collect, known, call.name, given)
         return Denial(WAITS, by="nobody", request_id=known) if isinstance(found, Waiting) else found
 
-    def _needs_approval(self, name: str) -> Callable[[Any, dict[str, Any], str], Awaitable[bool]]:
+    def _needs_approval(self, name: str, schema: Any) -> Callable[[Any, dict[str, Any], str], Awaitable[bool]]:
         async def needs(context: Any, arguments: dict[str, Any], call: str) -> bool:
-            asks = await asyncio.to_thread(self._calls.asks, name, arguments)
-            if asks:
-                self._interrupted.add((call, name))
-            return asks
+            try:
+                given = completed(schema, arguments)
+            except Exception:
+                return False  # nobody is asked: it is denied when it is about to run
+            return await asyncio.to_thread(self._calls.asks, name, given)
 
         return needs
 
@@ -247,7 +253,14 @@ class ToolApprovals:
 
             async def get_all_tools(agent: Any, context: Any) -> list[Any]:
                 approvals._supervise_handoffs(agent)
-                return [approvals._tool(each) for each in await base.get_all_tools(agent, context)]
+                tools = [approvals._tool(each) for each in await base.get_all_tools(agent, context)]
+                ungated = {each.name for each in tools if not approvals._is_gated(each)}
+                approvals._gated[agent.name] = {
+                    each.qualified_name: each
+                    for each in tools
+                    if approvals._is_gated(each) and each.name not in ungated
+                }
+                return tools
 
             names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "get_all_tools": get_all_tools}
             self._classes[kind] = type(kind.__name__, (kind,), names)
@@ -320,20 +333,18 @@ def _name(item: Any) -> str:
 
 
 def _call(item: Any) -> _Call:
-    return _Call(item.call_id, _name(item), _text(_arguments(item.arguments or "")))
+    return _Call(item.call_id, _name(item), item.arguments or "")
 
 
-def _text(given: dict[str, Any] | None) -> str:
-    return json.dumps(given, sort_keys=True)
-
-
-def _arguments(text: str) -> dict[str, Any] | None:
-    """What a tool is given; None where that is no object, or where two readers could find different things in it."""
+def _arguments(text: str) -> dict[str, Any]:
+    """What a tool is given; a ValueError where that is no object, or where two readers could find different things."""
     try:
         found = json.loads(text or "{}", object_pairs_hook=_once)
     except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(NO_OBJECT)
+    return found
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from openai.types.responses.response_output_item import McpApprovalRequest
 from smolagents import CodeAgent, Tool, ToolCallingAgent, tool
 
 from humanlayer_agent.adapters import AppUser, openai_agents, smolagents
+from humanlayer_agent.adapters.tool_calls import completed
 from humanlayer_agent.errors import ConfigError
 from tests.adapters.behaviours import Broken
 from tests.adapters.drivers.smolagents import Scripted
@@ -182,6 +183,84 @@ def test_a_stop_of_all_agents_in_an_agent_that_is_a_tool_ends_the_outer_run(adap
     outer = Agent(name="outer", model=outer_model, tools=[inner.as_tool("sub", "A sub-agent.")])
     asyncio.run(Runner.run(openai_agents.ToolApprovals(gate).supervise(outer), "go"))
     assert (scene.ran, len(outer_model.calls)) == ([], 1)
+
+
+def pay(account: str, amount: int = 100, dry: bool | None = None, ways: list[str] | None = None) -> str:
+    return f"paid {account} {amount} {dry} {ways}"
+
+
+def paid(scene: Scene, given: dict[str, Any], *, interrupt: bool, strict: bool = False) -> tuple[str, list[str]]:
+    """What the model is told, and what was judged."""
+
+    async def happens() -> Any:
+        approvals = openai_agents.ToolApprovals(gate, interrupt=interrupt)
+        tools: list[Any] = [function_tool(pay, strict_mode=strict)]
+        agent = approvals.supervise(Agent(name="a", model=model(function_call("pay", given, call_id="c")), tools=tools))
+        result = await Runner.run(agent, "go")
+        if interrupt and result.interruptions:
+            saved = await approvals.pause(result)
+            for request in saved["requests"].values():
+                await approvals.answer(request, "approve", ALICE)
+            result = await Runner.run(agent, await approvals.resume(agent, saved))
+        return result
+
+    gate = scene.gate("approve")
+    (text,) = outputs(asyncio.run(happens()))
+    return text, judged(gate)
+
+
+@of("openai_agents")
+@pytest.mark.parametrize("interrupt", [False, True])
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"account": "ask x", "amuont": 1}, "the tool takes no amuont"),
+        ({"account": "ask x", "amount": "5000"}, "amount is of another type"),
+        ({"account": "ask x", "amount": True}, "amount is of another type"),
+        ({"account": "ask x", "dry": "yes"}, "dry is of another type"),
+        ({"account": "ask x", "dry": 1}, "dry is of another type"),
+        ({"account": "ask x", "ways": "x"}, "ways is of another type"),
+    ],
+)
+def test_what_a_tool_would_read_otherwise_than_it_stands_there_does_not_run(
+    adapter: str, scene: Scene, given: dict[str, Any], wrong: str, *, interrupt: bool
+) -> None:
+    text, asked = paid(scene, given, interrupt=interrupt)
+    assert text.startswith("Not executed")
+    assert wrong in text
+    assert asked == []
+
+
+@of("openai_agents")
+@pytest.mark.parametrize("interrupt", [False, True])
+def test_the_defaults_of_a_tool_are_judged(adapter: str, scene: Scene, *, interrupt: bool) -> None:
+    text, asked = paid(scene, {"account": "ask x", "dry": False}, interrupt=interrupt)
+    assert text == "paid ask x 100 False None"
+    assert asked[-1].endswith('pay({"account": "ask x", "dry": false, "amount": 100, "ways": null})')
+
+
+@of("openai_agents")
+@pytest.mark.parametrize(
+    ("schema", "given", "expected"),
+    [
+        ({"type": "object"}, {"any": 1}, {"any": 1}),
+        ({"properties": {"a": {}}, "additionalProperties": True}, {"b": 1}, {"b": 1}),
+        ({"properties": {"a": {"type": ["integer", "null"]}}}, {"a": None}, {"a": None}),
+        ({"properties": {"a": {"type": "number"}}}, {"a": 1}, {"a": 1}),
+        ({"properties": {"a": {"type": "integer"}}}, {"a": 1.5}, None),
+        ({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"type": "object"}}}, {"a": {}}, {"a": {}}),
+        ({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"type": "object"}}}, {"a": "{}"}, None),
+        ({"properties": {"a": {"type": "string", "default": "b"}}}, {}, {"a": "b"}),
+    ],
+)
+def test_arguments_are_completed_by_the_schema(
+    adapter: str, schema: dict[str, Any], given: dict[str, Any], expected: dict[str, Any] | None
+) -> None:
+    if expected is None:
+        with pytest.raises(ValueError, match="a is of another type"):
+            completed(schema, given)
+    else:
+        assert completed(schema, given) == expected
 
 
 class Copying(Tool):
