@@ -11,10 +11,10 @@ import asyncio
 import copy
 import json
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from humanlayer_agent.adapters import AppUser
-from humanlayer_agent.adapters.tool_calls import ToolCalls, farewell, told
+from humanlayer_agent.adapters.tool_calls import ToolCalls, completed, farewell, told
 from humanlayer_agent.agents.async_gate import AsyncGate
 from humanlayer_agent.agents.python_gate import Gate
 from humanlayer_agent.approvals.model import AnswerKind, Denial, Permit, Waiting
@@ -58,7 +58,10 @@ class ToolApprovals:
         self._supervised: dict[int, Any] = {}
         self._classes: dict[type, type] = {}
         self._stopped = False
-        self._answers: dict[str, Denial | str] = {}  # by call: the request, or why there is none
+        self._gated: dict[str, dict[str, Any]] = {}  # by an agent's name, and by theirs, its tools behind the Gate
+        self._answers: dict[
+            _Call, tuple[str, Denial | str]
+        ] = {}  # the conversation, and the request or why there is none
 
     def supervise(self, agent: Any) -> Any:
         """Put the tools of an agent behind the Gate, and those of all agents that it may hand over to or call.
@@ -75,34 +78,41 @@ class ToolApprovals:
         self._supervised[id(agent)] = agent
         agent.tools[:] = [self._tool(each) for each in agent.tools]
         agent.__class__ = self._class(type(agent))
-        agent.tool_use_behavior = _Behavior(agent.tool_use_behavior, lambda: self._stopped)
-        for each in agent.handoffs:
-            if isinstance(each, Handoff):
-                each.on_invoke_handoff = self._handed_over(each.on_invoke_handoff)
-                if (target := getattr(each, "_agent_ref", lambda: None)()) is not None:
-                    self.supervise(target)
-            else:
-                self.supervise(each)
+        agent.tool_use_behavior = _Behavior(agent.tool_use_behavior, self._is_stopped)
+        self._supervise_handoffs(agent)
         return agent
 
-    async def pause(self, result: Any) -> dict[str, Any]:
+    async def pause(self, result: Any, conversation: str = "") -> dict[str, Any]:
         """Ask the humans about what has interrupted a run, without waiting for them.
+
+        What interrupts it for another reason (a hosted MCP server that wants approval, an agent that is a tool with a
+        `needs_approval` of its own) is left to the app and its `state.approve`.
 
         Args:
             result: of `Runner.run`, with interruptions.
+            conversation: names the conversation among all that the Gate's agent has; where it is empty, the SDK's
+                `conversation_id` does. Where there is neither, two calls with the same id and the same arguments are
+                one.
 
         Returns:
-            What to write down, as JSON: the "state" of the run, and the "requests" by the ids of calls. Each is
-            answered by our channels, or by `answer` with an identity that the app vouches for.
+            What to write down, as JSON: the "state" of the run, the "requests" by the ids of calls, the ids of calls
+            that are "decided" without one, and the "conversation". Each request is answered by our channels, or by
+            `answer` with an identity that the app vouches for.
         """
+        conversation = conversation or getattr(result, "_conversation_id", None) or ""
         requests: dict[str, str] = {}
+        decided: list[str] = []
         for item in result.interruptions:
-            found = self._answers.get(item.call_id) or await asyncio.to_thread(self._submitted, item)
-            if found is not None:
-                self._answers[item.call_id] = found
+            tool = self._gated.get(item.agent.name, {}).get(_name(item))
+            if tool is None or not _is_function_call(item):
+                continue
+            found = await asyncio.to_thread(self._submitted, item, tool, conversation)
             if isinstance(found, str):
                 requests[item.call_id] = found
-        return {"state": result.to_state().to_json(), "requests": requests}
+            else:
+                decided.append(item.call_id)
+        state = result.to_state().to_json()
+        return {"state": state, "requests": requests, "decided": decided, "conversation": conversation}
 
     async def answer(self, request: str, kind: AnswerKind, answered_by: AppUser, words: str = "") -> None:
         """Record what a user of the app has said. Whether it counts, the Gate says when the call is about to run.
@@ -118,19 +128,21 @@ class ToolApprovals:
     async def resume(self, agent: Any, saved: dict[str, Any]) -> Any:
         """Return the state with which `Runner.run` goes on, also in another process.
 
-        Calls that still wait for a human interrupt it again. What has become of the others decides the Gate, when they
-        are about to run.
+        Calls that still wait for a human interrupt it again, and so does what `pause` has left to the app: it is in
+        `state.get_interruptions()`. What has become of the others decides the Gate, when they are about to run.
 
         Args:
             agent: the supervised agent that the run began with.
             saved: from `pause`.
         """
         state = await RunState.from_json(agent, saved["state"])
-        for item in state.get_interruptions():
+        for item in filter(_is_function_call, state.get_interruptions()):
             request = saved["requests"].get(item.call_id)
             if request is not None:
-                self._answers[item.call_id] = request
-            if request is None or not await asyncio.to_thread(self._calls.is_waiting, request):
+                self._answers[_call(item)] = (saved["conversation"], request)
+                if not await asyncio.to_thread(self._calls.is_waiting, request):
+                    state.approve(item)
+            elif item.call_id in saved["decided"]:
                 state.approve(item)
         return state
 
@@ -148,8 +160,18 @@ class ToolApprovals:
         if tool._is_agent_tool and tool._agent_instance is not None:  # to call it does nothing by itself
             self.supervise(tool._agent_instance)
             return tool
-        inner = getattr(tool.on_invoke_tool, "_invoke_tool_impl", tool.on_invoke_tool)
-        return tool if getattr(inner, "approvals", None) is self else self._gate_of(tool)
+        if self._is_gated(tool):
+            return tool
+        if self._interrupts and tool.needs_approval is not False:
+            raise ConfigError(
+                f"{tool.name} has a needs_approval of its own, whose answer would not be the Gate's: leave that out, "
+                f"and have the policy ask about the tool"
+            )
+        return self._gate_of(tool)
+
+    def _is_gated(self, tool: Any) -> bool:
+        invoker = getattr(tool, "on_invoke_tool", None)
+        return getattr(getattr(invoker, "_invoke_tool_impl", invoker), "approvals", None) is self
 
     def _gate_of(self, tool: Any) -> Any:
         gated = copy.copy(tool)
@@ -157,10 +179,12 @@ class ToolApprovals:
         inner = getattr(invoker, "_invoke_tool_impl", invoker)  # what raises where the tool does
 
         async def invoke(context: Any, arguments: str) -> Any:
-            given = _arguments(arguments)
-            if given is None:
-                return self._refusal(Denial(NO_OBJECT, by="policy"))
-            answered = await self._answered(context.tool_call_id, tool.qualified_name, given)
+            call = _Call(context.tool_call_id, tool.qualified_name, arguments)
+            try:
+                given = completed(tool.params_json_schema, _arguments(arguments))
+            except Exception as error:
+                return self._refusal(Denial(str(error), by="policy"))
+            answered = await self._answered(call, given)
             if isinstance(answered, Denial):
                 return self._refusal(answered)
             async with self._calls.ause(answered, tool.qualified_name, given) as denial:
@@ -173,37 +197,48 @@ class ToolApprovals:
             gated.on_invoke_tool = type(invoker)(invoke, invoker._on_handled_error, function_tool=gated)
             vars(gated.on_invoke_tool).update({k: v for k, v in vars(invoker).items() if k.startswith("__")})
         if self._interrupts:
-            gated.needs_approval = self._needs_approval(tool)
+            gated.needs_approval = self._needs_approval(tool.qualified_name, tool.params_json_schema)
         return gated
 
-    def _submitted(self, item: Any) -> Denial | str | None:
+    def _submitted(self, item: Any, tool: Any, conversation: str) -> Denial | str | None:
         """The request, or why there is none; None where no human is needed: it is judged when it is about to run."""
-        given = _arguments(item.arguments or "")
-        if given is None:
-            return Denial(NO_OBJECT, by="policy")
-        found = self._calls.submit(item.qualified_name or item.name, given, item.call_id)
+        call = _call(item)
+        before, known = self._answers.get(call, ("", None))
+        if known is not None and before == conversation:
+            return known
+        key = json.dumps([conversation, call.id])
+        try:
+            given = completed(tool.params_json_schema, _arguments(call.arguments))
+        except Exception as error:
+            return Denial(str(error), by="policy")
+        found = self._calls.submit(call.name, given, key)
         if isinstance(found, Permit):
             return None
-        return found.id if isinstance(found, Waiting) else found
+        known = found.id if isinstance(found, Waiting) else found
+        self._answers[call] = (conversation, known)
+        return known
 
-    async def _answered(self, call: str, name: str, given: dict[str, Any]) -> Permit | Denial:
-        known = self._answers.pop(call, None)
+    async def _answered(self, call: "_Call", given: dict[str, Any]) -> Permit | Denial:
+        _, known = self._answers.pop(call, ("", None))
         if known is None:
-            return await self._calls.adecide(name, given)
+            return await self._calls.adecide(call.name, given)
         if not isinstance(known, str):
             return known
-        found = await asyncio.to_thread(self._calls.collect, known, name, given)
+        found = await asyncio.to_thread(self._calls.collect, known, call.name, given)
         return Denial(WAITS, by="nobody", request_id=known) if isinstance(found, Waiting) else found
 
-    def _needs_approval(self, tool: Any) -> Callable[[Any, dict[str, Any], str], Awaitable[bool]]:
-        own = tool.needs_approval
-
+    def _needs_approval(self, name: str, schema: Any) -> Callable[[Any, dict[str, Any], str], Awaitable[bool]]:
         async def needs(context: Any, arguments: dict[str, Any], call: str) -> bool:
-            if await asyncio.to_thread(self._calls.asks, tool.qualified_name, arguments):
-                return True
-            return bool(await own(context, arguments, call) if callable(own) else own)
+            try:
+                given = completed(schema, arguments)
+            except Exception:
+                return False  # nobody is asked: it is denied when it is about to run
+            return await asyncio.to_thread(self._calls.asks, name, given)
 
         return needs
+
+    def _is_stopped(self) -> bool:
+        return self._stopped or self._calls.is_halted()
 
     def _refusal(self, denial: Denial) -> "_Refusal":
         made = _Refusal(told(denial))
@@ -217,17 +252,45 @@ class ToolApprovals:
             approvals, base = self, cast(Any, kind)
 
             async def get_all_tools(agent: Any, context: Any) -> list[Any]:
-                return [approvals._tool(each) for each in await base.get_all_tools(agent, context)]
+                approvals._supervise_handoffs(agent)
+                tools = [approvals._tool(each) for each in await base.get_all_tools(agent, context)]
+                ungated = {each.name for each in tools if not approvals._is_gated(each)}
+                approvals._gated[agent.name] = {
+                    each.qualified_name: each
+                    for each in tools
+                    if approvals._is_gated(each) and each.name not in ungated
+                }
+                return tools
 
             names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "get_all_tools": get_all_tools}
             self._classes[kind] = type(kind.__name__, (kind,), names)
         return self._classes[kind]
 
+    def _supervise_handoffs(self, agent: Any) -> None:
+        """Supervise the agents that an agent may hand over to by now."""
+        for each in agent.handoffs:
+            if not isinstance(each, Handoff):
+                self.supervise(each)
+                continue
+            if getattr(each.on_invoke_handoff, "approvals", None) is not self:
+                each.on_invoke_handoff = self._handed_over(each.on_invoke_handoff)
+            if (target := getattr(each, "_agent_ref", lambda: None)()) is not None:
+                self.supervise(target)
+
     def _handed_over(self, invoke: Callable[[Any, str], Awaitable[Any]]) -> Callable[[Any, str], Awaitable[Any]]:
         async def invoked(context: Any, arguments: str) -> Any:
             return self.supervise(await invoke(context, arguments))
 
+        vars(invoked).update(approvals=self)
         return invoked
+
+
+class _Call(NamedTuple):
+    """A call of a tool: a provider's id alone may name one of another conversation as well."""
+
+    id: str
+    name: str
+    arguments: str
 
 
 class _Refusal(str):
@@ -243,7 +306,9 @@ class _Behavior:
         self._own, self._stopped = own, stopped
 
     async def __call__(self, context: Any, results: list[Any]) -> Any:
-        if self._stopped() or any(isinstance(each.output, _Refusal) and each.output.terminate for each in results):
+        if await asyncio.to_thread(self._stopped) or any(
+            isinstance(each.output, _Refusal) and each.output.terminate for each in results
+        ):
             return ToolsToFinalOutputResult(True, farewell())
         own = self._own
         if callable(own):
@@ -258,13 +323,28 @@ class _Behavior:
         return ToolsToFinalOutputResult(False)
 
 
-def _arguments(text: str) -> dict[str, Any] | None:
-    """What a tool is given; None where that is no object, or where two readers could find different things in it."""
+def _is_function_call(item: Any) -> bool:
+    raw = item.raw_item
+    return (raw.get("type") if isinstance(raw, dict) else getattr(raw, "type", None)) == "function_call"
+
+
+def _name(item: Any) -> str:
+    return str(item.qualified_name or item.name or "")
+
+
+def _call(item: Any) -> _Call:
+    return _Call(item.call_id, _name(item), item.arguments or "")
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """What a tool is given; a ValueError where that is no object, or where two readers could find different things."""
     try:
         found = json.loads(text or "{}", object_pairs_hook=_once)
     except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(NO_OBJECT)
+    return found
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -5,6 +5,7 @@
 A human who is asked is waited for in place.
 """
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -59,10 +60,7 @@ class ToolApprovals:
             raise ConfigError(f"a {type(agent).__name__} can't be supervised: it is no agent of smolagents")
         if any(each is agent for each in self._agents):
             return agent
-        if isinstance(agent, CodeAgent):
-            if type(agent.python_executor) is not LocalPythonExecutor:
-                raise ConfigError("a CodeAgent is supervised where it runs its code itself: executor_type='local'")
-            agent.python_executor.__class__ = self._executor_class()
+        self._gate_executor(agent)
         self._agents.append(agent)
         agent.__class__ = self._agent_class(type(agent))
         self._gate_all(agent)
@@ -70,6 +68,7 @@ class ToolApprovals:
 
     def _gate_all(self, agent: Any) -> None:
         """Put behind the Gate what an agent has by now."""
+        self._gate_executor(agent)
         for tool in agent.tools.values():
             kind = type(tool)
             if kind in (FinalAnswerTool, self._classes.get(kind.__mro__[1])):
@@ -79,6 +78,14 @@ class ToolApprovals:
             tool.__class__ = self._tool_class(kind)
         for each in agent.managed_agents.values():
             self.supervise(each)
+
+    def _gate_executor(self, agent: Any) -> None:
+        """Put behind the Gate what runs the code of an agent, where it writes code."""
+        if not isinstance(agent, CodeAgent) or type(agent.python_executor) is self._executor_class():
+            return
+        if type(agent.python_executor) is not LocalPythonExecutor:
+            raise ConfigError("a CodeAgent is supervised where it runs its code itself: executor_type='local'")
+        agent.python_executor.__class__ = self._executor_class()
 
     def _run(self, name: str, given: Mapping[str, Any], run: Any) -> Any:
         answered = self._calls.decide(name, given)
@@ -100,14 +107,13 @@ class ToolApprovals:
     def _tool_class(self, kind: type) -> type:
         approvals, base = self, cast(Any, kind)
 
-        def forward(tool: Any, *args: Any, **more: Any) -> Any:
-            given = dict(zip(tool.inputs, args, strict=False)) | more
-            if len(given) != len(args) + len(more):
-                raise TypeError(f"{tool.name} does not take what it is given")
+        def forward(tool: Any, /, *args: Any, **more: Any) -> Any:
             own: Any = super(cast(Any, made), tool)
-            return approvals._run(tool.name, given, lambda: own.forward(*args, **more))
+            bound = _signature(own.forward).bind(*args, **more)
+            bound.apply_defaults()
+            return approvals._run(tool.name, _named(bound), lambda: own.forward(*bound.args, **bound.kwargs))
 
-        def call(tool: Any, *args: Any, **more: Any) -> Any:
+        def call(tool: Any, /, *args: Any, **more: Any) -> Any:
             try:
                 return base.__call__(tool, *args, **more)
             except _Refused as refused:
@@ -127,8 +133,12 @@ class ToolApprovals:
             approvals._gate_all(agent)
             return base.execute_tool_call(agent, *args, **more)
 
+        def step_stream(agent: Any, *args: Any, **more: Any) -> Any:
+            approvals._gate_all(agent)
+            return base._step_stream(agent, *args, **more)
+
         more = {"execute_tool_call": execute_tool_call} if hasattr(kind, "execute_tool_call") else {}
-        return self._made(kind, run=run, **more)
+        return self._made(kind, run=run, _step_stream=step_stream, **more)
 
     def _executor_class(self) -> type:
         approvals, base = self, cast(Any, LocalPythonExecutor)
@@ -143,6 +153,29 @@ class ToolApprovals:
             names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, **methods}
             self._classes[kind] = type(kind.__name__, (kind,), names)
         return self._classes[kind]
+
+
+def _signature(forward: Any) -> inspect.Signature:
+    """What a tool takes. That of `@tool` is a function, but has the signature of a method."""
+    found = inspect.signature(forward)
+    first = next(iter(found.parameters), "")
+    if inspect.ismethod(forward) or first != "self":
+        return found
+    return found.replace(parameters=[each for name, each in found.parameters.items() if name != first])
+
+
+def _named(bound: inspect.BoundArguments) -> dict[str, Any]:
+    """The arguments of a call by their names, and those that a function takes as `**more` by theirs."""
+    given = dict(bound.arguments)
+    for name, parameter in bound.signature.parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            more = given.pop(name)
+            if not given.keys().isdisjoint(more):
+                raise TypeError("what the tool is given names something twice")
+            given |= more
+        elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            given[name] = list(given[name])
+    return given
 
 
 class _Refused(Exception):

@@ -98,9 +98,22 @@ class ToolCalls:
         return _or_denied(lambda: self.gate.collect(request, self.gate.call(tool, arguments)))
 
     def asks(self, tool: str, arguments: Mapping[str, Any]) -> bool:
-        """Tell whether a human is asked about a call. Nothing is recorded: it is judged when it is about to run."""
-        decision = self.gate.director.evaluate(self.gate.call(tool, arguments))
+        """Tell whether a human is asked about a call. Nothing is recorded: it is judged when it is about to run.
+
+        Where that can't be told nobody is asked: what fails here fails there as well, and that denies.
+        """
+        try:
+            decision = self.gate.director.evaluate(self.gate.call(tool, arguments))
+        except Exception:
+            return False
         return decision.verdict is Verdict.ASK and decision.enforced
+
+    def is_halted(self) -> bool:
+        """Tell whether every agent is stopped. Where that can't be told they are not: their calls are denied anyway."""
+        try:
+            return bool(self.gate.store.halts.standing(self.gate.authority))
+        except Exception:
+            return False
 
     def is_waiting(self, request: str) -> bool:
         """Tell whether a request still waits for a human."""
@@ -112,6 +125,57 @@ class ToolCalls:
         if self.is_waiting(request):
             self.gate.collect(request)  # by this run from here on: else this process could not vouch for who answers
         self.gate.answer(request, kind, by=user.by, assurance=user.assurance, words=words)
+
+
+def completed(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call as its tool gets them: with the defaults of the tool's JSON schema.
+
+    What the tool would read otherwise than it stands there is none. Only the arguments themselves are looked at, not
+    what is inside of an object or a list.
+
+    Raises:
+        ValueError: it has an argument that the schema does not have, or one of another type than the schema says.
+    """
+    properties = schema.get("properties") or {}
+    for name, value in arguments.items():
+        if name in properties:
+            if not _fits(value, properties[name], schema):
+                raise ValueError(f"{name} is of another type than the tool takes")
+        elif properties and not schema.get("additionalProperties") and "patternProperties" not in schema:
+            raise ValueError(f"the tool takes no {name}")
+    defaults = {name: each["default"] for name, each in properties.items() if _has_default(each)}
+    return {**arguments, **{name: value for name, value in defaults.items() if name not in arguments}}
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+    "null": (type(None),),
+}
+
+
+def _has_default(schema: Any) -> bool:
+    return isinstance(schema, dict) and "default" in schema
+
+
+def _fits(value: Any, schema: Any, whole: Mapping[str, Any]) -> bool:
+    """Tell whether a value has one of the types that a schema names. One that names none takes every value."""
+    if not isinstance(schema, dict):
+        return schema is not False
+    if isinstance(ref := schema.get("$ref"), str):
+        return _fits(value, whole.get("$defs", {}).get(ref.removeprefix("#/$defs/"), True), whole)
+    for name in ("anyOf", "oneOf"):
+        if name in schema:
+            return any(_fits(value, each, whole) for each in schema[name])
+    kinds = schema.get("type")
+    if kinds is None:
+        return True
+    named = kinds if isinstance(kinds, list) else [kinds]
+    return any(isinstance(value, bool) == (kind == "boolean") and isinstance(value, _TYPES[kind]) for kind in named)
 
 
 def told(denial: Denial) -> str:

@@ -67,7 +67,11 @@ def _run(report: Path, folder: Path) -> None:
     ("adapter", "row"),
     [(adapter.module, row) for adapter, row in cases()]
     + [(adapter.module, "example") for adapter in ADAPTERS]
-    + [(each.stem, row) for each in MORE for row in re.findall(r"^def test_(\w+)", each.read_text(), re.MULTILINE)],
+    + [
+        (each.stem, row)
+        for each in MORE
+        for row in re.findall(r"^(?:async )?def test_(\w+)", each.read_text(), re.MULTILINE)
+    ],
 )
 def test_behaviour(adapter: str, row: str, results: dict[tuple[str, str], list[str]]) -> None:
     assert results.get((adapter, row)), "it did not run"
