@@ -82,7 +82,7 @@ def test_a_hook_of_an_older_version_is_not_run_before_all_that_is_judged(look: L
         ("ok", "Claude Code asks us before it runs something"),
         (
             "warning",
-            "Claude Code does not ask us before calls of Monitor, NotebookRead, Glob, LS, WebFetch, other tools",
+            "Claude Code does not ask us before calls of Monitor, NotebookRead, Glob, LS, WebFetch, LSP, other tools",
         ),
     ]
     written(settings_path(), {"hooks": {"PreToolUse": [{**entry, "matcher": "*"}]}})
