@@ -335,7 +335,7 @@ class Asking:
         with self._lock:
             self._waiting[request.id] = request
         try:
-            while not holding and (left := deadline - self._monotonic()) > 0 and self._pending(request):
+            while not holding and (left := deadline - self._monotonic()) > 0 and not self._decided(request):
                 turn = Turn(self._turn, min(left, _LATER))
                 holding = yield turn
             # What was said while it waited for its turn. (An editor may well change their mind.)
@@ -395,6 +395,11 @@ class Asking:
         """Tell whether one of these could answer at all: nobody is asked whose answer would be refused."""
         people = self.authority.may_answer(self.authority.rule_for(request.decision, self._requester), self._requester)
         return any((person := self.authority.person_of(each)) and person.id in people for each in identities)
+
+    def _decided(self, request: ApprovalRequest) -> bool:
+        """Tell whether somebody else has settled it. Where it was withdrawn, whoever has the turn knows why."""
+        found = self._store.get(request.id)
+        return found is None or found.state not in ("pending", "withdrawn")
 
     def _pending(self, request: ApprovalRequest) -> bool:
         try:

@@ -86,12 +86,25 @@ class _Talks:
 
     def __init__(self, now: Talk | None = None) -> None:
         self.now = now
-        self.over = False
+        self._over = False
+        self._lock = threading.Lock()  # for both
+
+    def begin(self, step: Talk) -> None:
+        """Note who is talked to.
+
+        Raises:
+            CancelledError: nobody wants to know any more.
+        """
+        with self._lock:
+            if self._over:
+                raise asyncio.CancelledError
+            self.now = step
 
     def give_up(self) -> None:
-        """Withdraw the question that there is, or will be."""
-        self.over = True
-        if (now := self.now) is not None:
+        """Withdraw the question that there is, or keep it from being put."""
+        with self._lock:
+            self._over, now = True, self.now
+        if now is not None:
             with suppress(Exception):
                 now.give_up()
 
@@ -102,10 +115,9 @@ def _while_talking(waits: Waits[Any], go_on: Callable[[], Any], turn: Turn, talk
         step = advanced(go_on)
         if isinstance(step, End) or not turn.held:
             return step
-        talks.now = step if isinstance(step, Talk) else None
         try:
-            if talks.over:
-                raise asyncio.CancelledError
+            if isinstance(step, Talk):
+                talks.begin(step)
             go_on = partial(waits.send, done(step, time.sleep))
         except BaseException as error:
             go_on = partial(waits.throw, error)
@@ -124,6 +136,7 @@ async def _on_a_thread_of_its_own(function: Callable[[], Any], talks: _Talks) ->
     """
     loop = asyncio.get_running_loop()
     result: asyncio.Future[Any] = loop.create_future()
+    ended = threading.Event()
 
     def tell(give: Callable[[Any], None], value: Any) -> None:
         if not result.done():
@@ -134,6 +147,7 @@ async def _on_a_thread_of_its_own(function: Callable[[], Any], talks: _Talks) ->
             told = partial(tell, result.set_result, function())
         except BaseException as error:
             told = partial(tell, result.set_exception, error)
+        ended.set()
         with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(told)
 
@@ -142,6 +156,9 @@ async def _on_a_thread_of_its_own(function: Callable[[], Any], talks: _Talks) ->
         return await result
     except asyncio.CancelledError:
         await _to_its_end(talks.give_up)
+        while not ended.is_set() and talks.now is None:  # it is about to end, and withdraws what it has asked
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(_LOOK)
         raise
 
 
