@@ -7,6 +7,7 @@ What is done at the store between two waits is done by a few threads of ours, an
 """
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -25,8 +26,21 @@ _LOOK = 0.02
 _SLOWER = 0.002
 """Seconds that each waiting question adds to the pauses of all: each look at the store costs."""
 
-_short = ThreadPoolExecutor(4, thread_name_prefix="gate")
+
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(4, thread_name_prefix="gate")
+
+
+_short = _threads()
 """For what takes no longer than the store: no human is waited for here."""
+
+
+def _begin_anew() -> None:
+    global _short
+    _short = _threads()
+
+
+os.register_at_fork(after_in_child=_begin_anew)  # a child has none of its parent's threads, and would wait for them
 
 
 async def on_loop(waits: Waits[T]) -> T:

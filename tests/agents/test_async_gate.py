@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import threading
 import time
 from collections.abc import Coroutine
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from humanlayer_agent import ActionDenied, AsyncGate, Denial, Director, Gate, Permit, Waiting, require_approval
+from humanlayer_agent.approvals import event_loop
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
 from humanlayer_agent.approvals.store_interface import Store
@@ -357,3 +359,18 @@ def test_an_async_function_waits_without_a_thread(director: Director, tmp_path: 
         assert await asyncio.gather(*tasks) == list(range(20))
 
     run(main())
+
+
+def test_a_forked_child_waits_for_threads_of_its_own(director: Director, tmp_path: Path) -> None:
+    async def main() -> None:
+        assert isinstance(await made(director, tmp_path).decide("free", {}), Permit)
+
+    run(main())
+    child = os.fork()
+    if child == 0:
+        try:
+            run(asyncio.wait_for(event_loop._to_its_end(int), 30))
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0

@@ -16,6 +16,7 @@ from humanlayer_agent.approvals.questions import MAX_LENGTH
 from humanlayer_agent.hooks.question_server import AT_ONCE
 from humanlayer_agent.locations import config_folder
 from humanlayer_agent.processes.execution import SUPERVISED
+from tests.support.mcp_client import at_once, text
 from tests.support.remote_human import RemoteHuman
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -47,25 +48,6 @@ def talk(project: Path, use: Callable[[Client], Awaitable[Any]], *options: str) 
             return await use(client)
 
     return anyio.run(main)
-
-
-def text(result: Any) -> str:
-    (content,) = result.content
-    return str(content.text)
-
-
-async def at_once(*calls: Callable[[], Any]) -> list[Any]:
-    """What the calls return, each in a thread or a task, all at the same time."""
-    found: dict[int, Any] = {}
-
-    async def one(number: int, call: Callable[[], Any]) -> None:
-        made = await anyio.to_thread.run_sync(call)
-        found[number] = await made if isinstance(made, Awaitable) else made
-
-    async with anyio.create_task_group() as group:
-        for number, call in enumerate(calls):
-            group.start_soon(one, number, call)
-    return [found[number] for number in range(len(calls))]
 
 
 def ask(client: Client, question: Any = "Which branch?", **arguments: Any) -> Callable[[], Any]:

@@ -21,6 +21,7 @@ from humanlayer_agent.locations import default_store_path
 from humanlayer_agent.processes import reaper
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.patience import PATIENCE, until
+from tests.support.mcp_client import at_once, text
 from tests.support.remote_human import RemoteHuman
 
 pytestmark = [pytest.mark.usefixtures("compiled"), pytest.mark.long]
@@ -130,25 +131,6 @@ def human() -> Iterator[RemoteHuman]:
 @pytest.fixture
 def demo(tmp_path: Path, human: RemoteHuman) -> Demo:
     return Demo(tmp_path, human)
-
-
-def text(result: Any) -> str:
-    (content,) = result.content
-    return str(content.text)
-
-
-async def at_once(*calls: Callable[[], Any]) -> list[Any]:
-    """What the calls return, each in a thread or a task, all at the same time."""
-    found: dict[int, Any] = {}
-
-    async def one(number: int, call: Callable[[], Any]) -> None:
-        made = await anyio.to_thread.run_sync(call)
-        found[number] = await made if isinstance(made, Awaitable) else made
-
-    async with anyio.create_task_group() as group:
-        for number, each in enumerate(calls):
-            group.start_soon(one, number, each)
-    return [found[number] for number in range(len(calls))]
 
 
 def is_over(pid: int) -> bool:
