@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import threading
 import time
 from collections.abc import Coroutine
@@ -368,6 +369,7 @@ def test_a_forked_child_waits_for_threads_of_its_own(director: Director, tmp_pat
     run(main())
     child = os.fork()
     if child == 0:
+        signal.alarm(60)  # whoever waits for a thread that is not there does so for ever
         try:
             run(asyncio.wait_for(event_loop._to_its_end(int), 30))
         except BaseException:
