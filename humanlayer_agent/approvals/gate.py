@@ -68,6 +68,7 @@ from humanlayer_agent.policy.decision import Ask, Limits, PolicyDecision, Verdic
 from humanlayer_agent.policy.plan import read_plan
 from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
 from humanlayer_agent.processes.identity import os_user
+from humanlayer_agent.shell import View
 
 if TYPE_CHECKING:
     from humanlayer_agent.confine.kept_files import Kept
@@ -330,6 +331,7 @@ class Gate:
             answered = self._without_humans(own, decision, digest, files, self._allowed)
             if answered is not None:
                 return answered
+            decision = self._with_radius(own, decision)
             request = self._asking.put(own, decision, digest, name=name, kept=self._durable)
             return request if isinstance(request, Denial) else Waiting(request.id, request)
 
@@ -752,6 +754,7 @@ class Gate:
         if answered is not None:
             return answered
         led = leads(action, decision)
+        decision = self._with_radius(action, decision)
         answered = yield from self._asking.ask(action, decision, digest, instance=self.instance)
         return self._approved(answered, files, led) if isinstance(answered, Permit) else answered
 
@@ -960,6 +963,18 @@ class Gate:
             self.store.record(events.FILES_KEPT, run=self.run_id, **kept.logged)
             self._kept = True
         return decision
+
+    def _with_radius(self, action: Action, decision: PolicyDecision) -> PolicyDecision:
+        """The decision, with what is at stake for the human who is asked. It decides nothing, so nothing that goes
+        wrong with it is in the way of the question.
+        """
+        look: Callable[[Action, View], tuple[str, ...]] | None = getattr(self.director, "blast_radius", None)
+        if look is None:
+            return decision
+        try:
+            return replace(decision, radius=look(action, decision.view))
+        except Exception as error:
+            return replace(decision, radius=(f"What is at stake could not be looked up: {describe(error)}.",))
 
     def _evaluated(self, action: Action) -> PolicyDecision:
         return self.director.evaluate(action)

@@ -57,6 +57,7 @@ def _decision(decision: PolicyDecision, command: Redacted, text: Callable[[str],
         parts=tuple(_part(part, moved, text) for part in decision.parts),
         effects=tuple(_effect(effect, text) for effect in decision.effects),
         confinement=_confinement(decision.confinement, text),
+        radius=tuple(text(each) for each in decision.radius),
         findings=tuple(replace(each, text=text(each.text)) for each in decision.findings),
         asks=tuple(_ask(ask, text) for ask in decision.asks),
     )

@@ -43,6 +43,7 @@ def rows(view: Presentation, width: int) -> list[Row]:
     width = max(width, MIN_WIDTH)
     found = [*_head(view, width), BLANK]
     found += _field("Why", list(_why(view)), width)
+    found += _field("At stake", [_plain(each) for each in view.radius], width)
     found += _field("Beware", [Entry((Fragment(Style.WARNING, text),)) for text in _beware(view)], width)
     found += _field("Run by", [_plain(view.interpreter)] if view.interpreter else [], width)
     found += [BLANK, *command_rows(view, width)]
@@ -152,6 +153,7 @@ def batch_rows(views: Sequence[Presentation], width: int) -> list[Row]:
         )
         found += [BLANK, *(Row(piece) for piece in wrap(place, width, hang=1))]
         found += _field("Why", [next(_why(view)), *map(_other, view.others)], width)
+        found += _field("At stake", [_plain(each) for each in view.radius], width)
         found += _field("Beware", [Entry((Fragment(Style.WARNING, text),)) for text in _beware(view)], width)
         found += command_rows(view, width)
     return found

@@ -94,6 +94,7 @@ class Presentation:
     urgent of that belongs beside the reason, and the rest may be counted there and listed below. `rules` names all
     rules.
 
+    `radius` says what is at stake: what would go that is there now.
     `teaching` says how to have a program known that is not; "" where none is unknown.
     `offers` are the scopes by which more than this once may be approved, from narrow to wide (what they would have let
     through before is said by `offers.foresight`); where there are none, `no_offer` says why.
@@ -119,6 +120,7 @@ class Presentation:
     allowed_parts: int
     effects: tuple[EffectView, ...]
     unresolved: tuple[str, ...]
+    radius: tuple[str, ...]
     teaching: str
     unread: str
     suggestion: str
@@ -195,6 +197,7 @@ def present(
         allowed_parts=allowed,
         effects=_effects(decision, action.project),
         unresolved=tuple(dict.fromkeys(one_line(word) for word in decision.unresolved)),
+        radius=tuple(one_line(each) for each in decision.radius),
         teaching=one_line(teaching(unknown_programs(_all_effects(decision))[:TAUGHT])),
         unread=_unread(decision),
         suggestion=visible(decision.suggestion),

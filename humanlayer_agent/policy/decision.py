@@ -207,6 +207,8 @@ class PolicyDecision:
             certain before what only can't be ruled out. `reason` says the first.
         excused: what exceptions, and allows of programs of one's own, took out of the decision: without them, these
             rules would have asked or denied.
+        radius: the blast radius, in sentences: what would go that is there now, and is nowhere else. It is looked up
+            where a human is asked, and decides nothing.
         keep: not all that it writes in the project is known, and it runs confined: so much of the project's own files
             is kept before the first such action of a run. None where nothing is.
 
@@ -247,6 +249,7 @@ class PolicyDecision:
     keep: Bounds | None = None
     findings: tuple[Finding, ...] = ()
     excused: tuple[Excused, ...] = ()
+    radius: tuple[str, ...] = ()
 
     @property
     def limits(self) -> Limits:

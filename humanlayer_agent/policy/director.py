@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from humanlayer_agent.action import BASH, FUNCTION, PLAN, Action
+from humanlayer_agent.action import BASH, FUNCTION, INERT, PLAN, Action
 from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.locations import home_folder, own_places, temporary_folder
@@ -40,6 +40,7 @@ from humanlayer_agent.shell import (
     SimpleCommand,
     View,
     analyse,
+    blast_radius,
     folds_case,
     note_losses,
     note_versions,
@@ -222,6 +223,25 @@ class Director:
         It costs nothing and asks nobody, so it is done right before the action runs.
         """
         return self._judged(self.in_force(), action, None, view, time.perf_counter_ns(), approved=True)
+
+    def blast_radius(self, action: Action, view: View) -> tuple[str, ...]:
+        """Return what an action would do to what is on the disk, in sentences for the human who is asked; nothing is
+        run. Of files that are not this machine's nothing is said.
+
+        Args:
+            action: what the agent wants to do.
+            view: what of the disk it was judged in.
+
+        Example:
+            >>> director = Director.load("default", project="/srv/app", reader=DiskReader("/srv/app"))
+            >>> director.blast_radius(Action("rm /no/such/file", cwd="/srv/app"), HOST)
+            ('Deletes /no/such/file: there is no such file now.',)
+        """
+        if action.type in INERT or self.container is not None or not isinstance(self.reader, DiskReader):
+            return ()
+        environ = dict(action.env) if action.env else self.environ
+        program = self.program(action, view=view)
+        return blast_radius(program, project=action.cwd or self.project, view=view, environ=environ)
 
     def _note_beginning(self, in_force: InForce) -> None:
         """Note what is uncommitted before a run's first action has ended, or right after; whoever judges one action

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.programs import catalog
     from humanlayer_agent.shell.programs.catalog import Catalog
     from humanlayer_agent.shell.reader import MAX_TEXT, Reader, Source
+    from humanlayer_agent.shell.repository.blast_radius import blast_radius
     from humanlayer_agent.shell.repository.losses import Beginning, note_losses
     from humanlayer_agent.shell.repository.work_tree import note_versions
     from humanlayer_agent.shell.script_files.file_texts import WrittenText
@@ -86,6 +87,7 @@ __all__ = [
     "absolute_path",
     "analyse",
     "baseline_of",
+    "blast_radius",
     "catalog",
     "file_time_ns",
     "folds_case",
@@ -118,6 +120,7 @@ _NAMES = {
     "program": ["EFFECT_KINDS", "LOSS", "VERSION", "WRITTEN", "Effect", "EffectKind", "Program", "SimpleCommand"],
     "programs.catalog": ["Catalog"],
     "reader": ["MAX_TEXT", "Reader", "Source"],
+    "repository.blast_radius": ["blast_radius"],
     "repository.losses": ["Beginning", "note_losses"],
     "repository.work_tree": ["note_versions"],
     "script_files.file_texts": ["WrittenText"],

@@ -11,7 +11,7 @@ import pytest
 
 from humanlayer_agent.action import Action, FileDigest
 from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, Denial, Outcome, Permit
+from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, Denial, Outcome, Permit, Waiting
 from humanlayer_agent.errors import ActionDenied, ChannelError, ConfigError, NoTerminal, RunTerminated, StoreError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
@@ -181,6 +181,43 @@ def test_silence_is_not_remembered_as_a_no(make_gate: Make, act: Act) -> None:
     gate = make_gate([ChannelError("busy"), "approve"])
     denied(gate.check(act("ask")), "nobody", "busy")
     permitted(gate.check(act("ask")))
+
+
+# What is at stake
+
+
+def looking(look: Callable[..., tuple[str, ...]]) -> ScriptedDirector:
+    director = ScriptedDirector({"rm": Verdict.DENY, "ask": Verdict.ASK})
+    director.blast_radius = look  # type: ignore[attr-defined]
+    return director
+
+
+def test_who_is_asked_is_told_what_is_at_stake_and_only_then_is_it_looked_up(make_gate: Make, act: Act) -> None:
+    looked: list[str] = []
+
+    def look(action: Action, view: object) -> tuple[str, ...]:
+        looked.append(action.content)
+        return ("Deletes 3 files.",)
+
+    gate = make_gate(["approve"], director=looking(look))
+    for command in ("ls", "rm", "ask"):
+        gate.check(act(command))
+    assert looked == ["ask"]
+    (request,) = gate.store.requests()
+    assert request.decision.radius == ("Deletes 3 files.",)
+    assert isinstance(gate.submit(act("ask once more")), Waiting)
+    assert looked == ["ask", "ask once more"]
+    assert {each.decision.radius for each in gate.store.requests()} == {("Deletes 3 files.",)}
+
+
+def test_what_is_at_stake_is_in_nobodys_way(make_gate: Make, act: Act) -> None:
+    def look(action: Action, view: object) -> tuple[str, ...]:
+        raise RecursionError("too deep")
+
+    gate = make_gate(["approve"], director=looking(look))
+    permitted(gate.check(act("ask")))
+    (request,) = gate.store.requests()
+    assert request.decision.radius[0].startswith("What is at stake could not be looked up: ")
 
 
 # Stopping

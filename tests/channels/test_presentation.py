@@ -101,6 +101,24 @@ def test_what_could_not_be_read_and_input_are_shown(make_request):
     assert "and on its standard input, 29 bytes:\n  1 │ import os\n  2 │ os.remove('\\x1b[2Jx')" in text
 
 
+def test_what_is_at_stake_stands_beside_the_reason_without_what_could_deceive_or_is_secret(make_request):
+    request = make_request("rm -rf tmp")
+    told = (
+        "Deletes 3 files (9 bytes) at tmp; 1 is in no commit: tmp/\x1b[2Ja.",
+        "Reaches ghp_0123456789abcdefghijABCDEFGHIJ012345.",
+    )
+    decision = dataclasses.replace(request.decision, radius=told)
+    asked = dataclasses.replace(request, decision=decision)
+    text = as_text(present(asked), 100)
+    assert (
+        text.index("Why  ")
+        < text.index("At stake   Deletes 3 files (9 bytes) at tmp; 1 is in no commit: tmp/")
+        < text.index(" 1 │ ")
+    )
+    assert "tmp/\\x1b[2Ja" in text
+    assert "ghp_0123456789" not in as_text(present(asked, redacted=True))
+
+
 def test_it_says_what_the_command_will_run_in(make_request):
     request = make_request()
     profiles = (Profile("project"), Profile("reading /srv/token=ghp_0123456789abcdefghijABCDEFGHIJ012345"))

@@ -125,6 +125,7 @@ def asking(
     """
     view, request = what.view, what.request
     found = [blocks.header(_title(view)), *_place(view), blocks.section(_why(view), 600)]
+    found += _radius(view)
     found += [blocks.section(f"⚠ {text}", 350) for text in _beware(view, what)[:4]]
     found += _command(what, attachment)
     details = [make for make in (_also, _marks, _parts, _effects, _unknown, _instead, _intent) if make(view)]
@@ -279,6 +280,10 @@ def _part(part: PartView) -> Iterator[str]:
     yield f"{part.verdict!s:<5}  {blocks.cut(part.command, 200)}{inside}"
     if part.why:
         yield f"       {blocks.cut(part.why, 160)}"
+
+
+def _radius(view: Presentation) -> list[Json]:
+    return [blocks.section(f"At stake: {' '.join(view.radius)}", 700)] if view.radius else []
 
 
 def _effects(view: Presentation) -> list[Json]:

@@ -101,6 +101,14 @@ def test_a_hostile_command_is_whole_and_pings_nobody(name: str) -> None:
     assert sorted(fake.pings(made.blocks)) == ["!subteam^S2", "@U1"]
 
 
+def test_what_is_at_stake_is_shown() -> None:
+    request = request_of()
+    told = ("Deletes 3 files (9 bytes) at tmp.", "Reaches <!channel>.")
+    made = asked(replace(request, decision=replace(request.decision, radius=told)))
+    assert "At stake: Deletes 3 files (9 bytes) at tmp." in "\n".join(texts(made.blocks))
+    assert "!channel" not in "".join(fake.pings(made.blocks))
+
+
 def test_what_is_shown() -> None:
     made = asked(request_of())
     shown = "\n".join(texts(made.blocks))
