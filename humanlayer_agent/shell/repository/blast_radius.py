@@ -23,6 +23,8 @@ from humanlayer_agent.shell.wildcards import listing_of
 
 MAX_ENTRIES = 10_000
 """So many files and folders are counted for one action; what is beyond is said to be more."""
+MAX_SENTENCES = 12
+"""So many are shown: what decides must stay on the screen."""
 NAMED = 5
 """So many files are named that are nowhere else, and so many commits."""
 _MOST_TARGETS = 200
@@ -47,12 +49,14 @@ def blast_radius(program: Program, *, project: str, view: View, environ: Iterabl
     """
     with WorkTrees(view, lambda repository: Uncommitted(repository, None)) as trees:
         counting = _Counting(trees, project)
-        return (
+        said = (
             *counting.deleted(_targets(program, _GONE, view)),
             *counting.replaced(_targets(program, _CHANGED, view)),
             *_pushed(program, trees, project, moved=is_moved(program, tuple(environ))),
             *_reached(program),
         )
+    more = len(said) - MAX_SENTENCES
+    return said if more <= 0 else (*said[:MAX_SENTENCES], f"{more:,} more things like these are at stake.")
 
 
 @dataclass(slots=True)

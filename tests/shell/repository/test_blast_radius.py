@@ -118,6 +118,12 @@ def test_it_is_bounded_and_says_so(scene: Path, monkeypatch: pytest.MonkeyPatch)
     assert said(scene, "rm -rf docs")[0].startswith("Deletes more than ")
 
 
+def test_it_does_not_fill_the_screen(scene: Path) -> None:
+    found = said(scene, f"git push origin {' '.join(f':b{n}' for n in range(500))}")
+    assert len(found) == module.MAX_SENTENCES + 1
+    assert found[-1] == f"{500 - module.MAX_SENTENCES} more things like these are at stake."
+
+
 def test_hard_links_are_not_counted_as_lost(scene: Path) -> None:
     os.link(scene / "docs/b.md", scene / "kept")
     assert "1 of them has further names (hard links): what they hold stays there." in said(scene, "rm -rf docs")
