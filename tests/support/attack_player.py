@@ -68,7 +68,13 @@ def _compile_once() -> None:
     compiled = Director._on
 
     def on(director: Director, now: str) -> Any:
-        key = director.name, *director.variables.items(), *director._reads, director._tmp, repr(director.catalogs.digests)
+        key = (
+            director.name,
+            *director.variables.items(),
+            *director._reads,
+            director._tmp,
+            repr(director.catalogs.digests),
+        )
         return made.get(key) or made.setdefault(key, compiled(director, now))
 
     Director._on = on  # type: ignore[method-assign]
