@@ -85,8 +85,9 @@ else
 endif
 
 # The environments that the tests run in, made at the same time.
-.PHONY: test-environments
-test-environments: .venv/.compiled .venv-mini-v1/.test .venv-harbor/.test .venv-adapters/.test
+.PHONY: test-environments other-environments
+test-environments: .venv/.compiled other-environments
+other-environments: .venv-mini-v1/.test .venv-harbor/.test .venv-adapters/.test
 
 # Left to the workers, which begin at the same time, each would compile each module.
 .venv/.compiled: .venv/.test

@@ -244,7 +244,7 @@ def test_a_channels_file_that_is_changed_meanwhile(place: Place) -> None:
 
 
 def test_channels_are_listed(place: Place) -> None:
-    out, _ = place.hla("channel", "ls", SLACK_BOT_TOKEN="xoxb-test").communicate(timeout=600)
+    out, _ = place.hla("channel", "ls", SLACK_BOT_TOKEN="xoxb-test", COLUMNS="80").communicate(timeout=600)
     assert out.splitlines() == [
         "channel   type",
         "terminal  terminal  no route uses it; asks where the agent runs",

@@ -17,11 +17,13 @@ class Model(BaseHTTPRequestHandler):
     Attributes:
         calls: what it calls. inner: what it calls instead where it is told `INNER`, as a sub-agent is by the first one.
         heard: what it was told of each.
+        called: it has had one called.
     """
 
     calls: Sequence[Call] = ()
     inner: Sequence[Call] = ()
     heard: list[str]
+    called = False
     port = 0
     protocol_version = "HTTP/1.1"
 
@@ -45,6 +47,7 @@ class Model(BaseHTTPRequestHandler):
             function = {"name": name, "arguments": json.dumps(arguments)}
             made = {"index": 0, "id": f"call_{len(outputs)}", "type": "function", "function": function}
             message = {"role": "assistant", "content": None, "tool_calls": [made]}
+            type(self).called = True
         reason = "tool_calls" if "tool_calls" in message else "stop"
         base = {"id": "c", "created": 1, "model": "any"}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}

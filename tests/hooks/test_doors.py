@@ -1,9 +1,11 @@
 """The real Copilot CLI, OpenCode and Cline, where they are installed (`make test-doors`), with what `hla init` writes for them."""
 
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -72,16 +74,32 @@ def drives(
     subprocess.run(["git", "init", "-q", machine.project], check=True)
     installed(machine, agent)
     with scripted(*calls, inner=inner) as model:
-        subprocess.run(
-            [program, *LINES[agent]],
-            cwd=machine.project,
-            env={**environ(machine, agent, model), "SHELL": shell, "PWD": str(machine.project)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=PATIENCE,
-            check=agent not in ENDS,
-        )
+        try:
+            subprocess.run(
+                [program, *LINES[agent]],
+                cwd=machine.project,
+                env={**environ(machine, agent, model), "SHELL": shell, "PWD": str(machine.project)},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=PATIENCE,
+                check=agent not in ENDS,
+            )
+        finally:
+            end_what_is_left(machine)
+        assert model.called, "it did not come to its first call"
         return list(model.heard)
+
+
+def end_what_is_left(machine: Machine) -> None:
+    """End what an agent left running: Cline leaves a daemon."""
+    home = b"HOME=" + os.fsencode(machine.home)
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (
+                home in (folder / "environ").read_bytes().split(b"\0")
+                and b"daemon" in (folder / "cmdline").read_bytes()
+            ):
+                os.kill(int(folder.name), signal.SIGKILL)
 
 
 def command(agent: str, line: str) -> Call:

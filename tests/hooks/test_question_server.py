@@ -19,7 +19,7 @@ from humanlayer_agent.processes.execution import SUPERVISED
 from tests.support.mcp_client import at_once, text
 from tests.support.remote_human import RemoteHuman
 
-pytestmark = pytest.mark.usefixtures("compiled")
+pytestmark = pytest.mark.usefixtures("compiled", "forked_by_clients")
 
 RUN = [sys.executable, "-m", "humanlayer_agent.cli", "mcp", "ask"]
 

@@ -55,8 +55,29 @@ class Played:
 def main() -> None:
     """Play what stands on standard input."""
     make_template()
+    _compile_once()
     for number, attack in enumerate(json.load(sys.stdin)):
         print(json.dumps(asdict(_played(attack, f"played-{os.getpid()}-{number}"))), flush=True)
+
+
+def _compile_once() -> None:
+    """Compile the rules once, as one supervisor of all steps would: all else is read anew for each step."""
+    from humanlayer_agent.policy.director import Director
+
+    made: dict[object, Any] = {}
+    compiled = Director._on
+
+    def on(director: Director, now: str) -> Any:
+        key = (
+            director.name,
+            *director.variables.items(),
+            *director._reads,
+            director._tmp,
+            repr(director.catalogs.digests),
+        )
+        return made.get(key) or made.setdefault(key, compiled(director, now))
+
+    Director._on = on  # type: ignore[method-assign]
 
 
 def _played(attack: dict[str, Any], run: str) -> Played:

@@ -21,10 +21,11 @@ from humanlayer_agent.locations import default_store_path
 from humanlayer_agent.processes import reaper
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.patience import PATIENCE, until
+from tests.support import children
 from tests.support.mcp_client import at_once, text
 from tests.support.remote_human import RemoteHuman
 
-pytestmark = [pytest.mark.usefixtures("compiled"), pytest.mark.long]
+pytestmark = [pytest.mark.usefixtures("compiled", "forked_by_clients"), pytest.mark.long]
 
 GATEWAY = [sys.executable, "-m", "humanlayer_agent.cli", "mcp"]
 SERVER = [sys.executable, str(Path(__file__).parents[2] / "support" / "mcp_demo_server.py")]
@@ -97,7 +98,7 @@ class Demo:
 
     def raw(self, *options: str) -> "subprocess.Popen[bytes]":
         """A gateway that is talked to by hand, and that knows its server."""
-        process = subprocess.Popen(
+        process = children.Popen(
             self.argv(*options), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.project
         )
         hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}

@@ -13,7 +13,7 @@ from mcp import Client, StdioServerParameters
 from tests.hooks.gateway.test_conformance import GATEWAY, at_once, text
 from tests.support.remote_human import RemoteHuman
 
-pytestmark = [pytest.mark.usefixtures("compiled"), pytest.mark.long]
+pytestmark = [pytest.mark.usefixtures("compiled", "forked_by_clients"), pytest.mark.long]
 
 PROGRAMS = Path(__file__).parents[3] / "build/doors/mcp/bin"
 POLICY = """\

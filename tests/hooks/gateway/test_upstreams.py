@@ -135,7 +135,7 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("compiled")
+@pytest.mark.usefixtures("compiled", "forked_by_clients")
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28", "auto"])
 def test_a_gateway_before_it(tmp_path: Path, address: str, mode: str) -> None:
     human = RemoteHuman()
