@@ -190,6 +190,32 @@ def test_gemini(look: Look, tmp_path: Path) -> None:
     assert [each.status for each in look("hooks")] == ["warning"]
 
 
+def test_cursor(look: Look, project: Path) -> None:
+    path = hook_settings.settings_path(AGENTS["cursor"])
+    path.parent.mkdir()
+    (missing,) = look("hooks")
+    assert (missing.status, missing.todo) == ("warning", "hla init --cursor")
+    assert main(["init", "--yes", "--cursor"]) == 0
+    works, untried = look("hooks")
+    assert (works.status, works.said) == ("ok", "Cursor asks us before it runs something")
+    assert (untried.status, "nobody has seen that Cursor obeys our hook" in untried.said) == ("warning", True)
+    settings = json.loads(path.read_text())
+    others = {"version": 1, "hooks": {"afterFileEdit": [{"command": "./format.sh"}]}}
+    for entry in ({"command": "./check.sh"}, {"type": "prompt", "prompt": "is it safe?"}):
+        overruled = written(project / ".cursor/hooks.json", {"version": 1, "hooks": {"preToolUse": [entry]}})
+        found = look("hooks")
+        assert [each.status for each in found] == ["ok", "warning", "warning"]
+        assert f"answers count before ours where they differ: {overruled}" in found[1].said
+    written(project / ".cursor/hooks.json", others)
+    settings["hooks"]["beforeReadFile"] = []
+    settings["hooks"]["preToolUse"][0]["failClosed"] = "true"
+    written(path, settings)
+    assert [(each.status, each.said) for each in look("hooks")][1:3] == [
+        ("warning", "Cursor does not ask us at beforeReadFile"),
+        ("failed", "Cursor goes on where our hook fails or is late: failClosed is not set"),
+    ]
+
+
 @pytest.mark.parametrize("name", ["copilot", "opencode", "cline"])
 def test_agents_whose_hook_is_a_file_of_its_own(look: Look, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
