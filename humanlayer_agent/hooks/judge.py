@@ -725,6 +725,7 @@ def _action(question: Question, environ: Mapping[str, str], project: Path) -> Ac
     """Return what a call does as an action: the command that does the same, where all of it is known; else the call."""
     agent, call = question.agent, question.call
     known = call.kind in ("command", "touch") and not call.doubts
+    shell = _interpreter(agent, environ, project) if call.shell else _LOGIN_BASH
     try:
         content = call.text if known else shown(question.name, question.inputs)
     except NotACall as error:
@@ -734,7 +735,7 @@ def _action(question: Question, environ: Mapping[str, str], project: Path) -> Ac
         type="bash" if known else FUNCTION,
         cwd=question.directory(project),
         project=str(project),
-        interpreter=_interpreter(agent, environ, project) if known else (agent.name, "call"),
+        interpreter=shell if known else (agent.name, "call"),
         agent=agent.name,
         call_id=question.called[2],
         model_intent=str(question.inputs.get("description") or "")[:4_000],
