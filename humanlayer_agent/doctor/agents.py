@@ -2,6 +2,7 @@
 whether a hook believes somebody else who answers it.
 """
 
+import itertools
 import json
 import os
 import re
@@ -147,6 +148,86 @@ def _at_its_events(agent: CodingAgent, found: "list[_Hook]", files: list[Path]) 
         yield warning(f"nobody has seen that {agent.title} obeys our hook: {agent.untried}", _TRY)
 
 
+def servers(context: Context) -> Iterator[Finding]:
+    """Tell of every MCP server that a coding agent starts without our gateway, and of the change that puts it there."""
+    for agent in AGENTS.values():
+        places: dict[Path, dict[str, None]] = {}
+        for folder, (file, name) in itertools.product(_folders(agent, context), agent.servers):
+            places.setdefault(Path(os.path.normpath(folder / file)), {})[name] = None
+        hooked = _is_hooked(agent, context)
+        for path, names in places.items():
+            try:
+                found = [each for name in names for each in _servers(path, name)]
+            except (OSError, ValueError, RecursionError) as error:
+                yield warning(f"{path}: {agent.title}'s MCP servers can't be read: {error}", "Mend the file.")
+                continue
+            for server, entry in found:
+                said = f"{agent.title} starts the MCP server {server} without hla mcp ({path})"
+                if _is_behind(entry):
+                    continue
+                if hooked and not agent.untried:
+                    yield ok(f"{said}: our hook judges its calls, and what it says of its tools is not kept by hash")
+                else:
+                    why = "nobody has seen that our hook judges its calls" if hooked else "nobody judges its calls"
+                    yield warning(f"{said}: {why}", _put_behind(server, entry, context))
+
+
+def _servers(path: Path, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the MCP servers in a settings file, each with its name.
+
+    Args:
+        place: where in it they stand (see `CodingAgent.servers`).
+    """
+    if not path.is_file():
+        return
+    found = [_contents(path)]
+    for key in place.split("."):
+        found = [inner for each in map(_mapping, found) for inner in (each.values() if key == "*" else [each.get(key)])]
+    yield from ((name, _mapping(entry)) for each in found for name, entry in _mapping(each).items())
+
+
+def _words(entry: dict[str, Any]) -> list[str]:
+    """Return the command of a server, as words; [] where it is reached by an address."""
+    command = entry.get("command")
+    first = command if isinstance(command, list) else [command] if command else []
+    return [str(each) for each in (*first, *_listed(entry.get("args")))]
+
+
+def _is_behind(entry: dict[str, Any]) -> bool:
+    words = _words(entry)
+    program = os.path.basename(words[0]) if words else ""
+    ours = program in ("hla", "humanlayer-agent") and words[1:2] == ["mcp"]
+    return ours or ("humanlayer_agent.cli", "mcp") in itertools.pairwise(words)
+
+
+def _is_hooked(agent: CodingAgent, context: Context) -> bool:
+    """Tell whether a hook of ours stands in the agent's settings. Whether it works is told elsewhere."""
+    for path in filter(Path.is_file, _files(agent, context)):
+        with suppress(OSError, ValueError, RecursionError):
+            text = path.read_text(encoding="utf-8") if agent.entry == "plugin" else ""
+            if f"`hla init {agent.option}`" in text if text else _ours(path, agent):
+                return True
+    return False
+
+
+def _put_behind(name: str, entry: dict[str, Any], context: Context) -> str:
+    """Return the change that puts the gateway before a server."""
+    words, address = _words(entry), str(entry.get("httpUrl") or entry.get("url") or "")
+    found = shutil.which("hla", path=context.environ.get("PATH", os.defpath))
+    ours = [*([found] if found else [sys.executable, "-I", "-m", "humanlayer_agent.cli"]), "mcp", "--name", name]
+    if words:
+        passed = [*_mapping(entry.get("env")), *_mapping(entry.get("environment"))]
+        ours += [*(word for each in passed for word in ("--pass-env", each)), "--", *words]
+    else:
+        ours += ["--http", address]
+    if isinstance(entry.get("command"), list) or entry.get("type") == "remote":
+        change = f'"type": "local", "command": {json.dumps(ours)}'
+    else:
+        change = f"command {json.dumps(ours[0])}, args {json.dumps(ours[1:])}"
+    token = ", in the place of its address; a token goes into a variable that --bearer-env names" if not words else ""
+    return f"Put there for {name}: {change}{token}."
+
+
 def impersonation(context: Context) -> Iterator[Finding]:
     """Ask a real hook, with a folder and a store of its own, while a program answers "allow" at its socket."""
     with tempfile.TemporaryDirectory() as base:
@@ -256,12 +337,16 @@ def _others(files: list[Path], agent: CodingAgent) -> str:
 
 def _entries(path: Path, agent: CodingAgent) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """Yield the hooks in a settings file that are asked about what we judge: the event, the place, and the entry."""
+    hooks = _mapping(_mapping(_contents(path)).get("hooks"))
+    for event in agent.events:
+        for place, entry in enumerate(_listed(hooks.get(event))):
+            yield event, place, _mapping(entry)
+
+
+def _contents(path: Path) -> Any:
     with path.open("rb") as file:
         text = file.read(_MAX)
-    settings: Any = tomllib.loads(text.decode()) if path.suffix == ".toml" else json.loads(text or b"{}")
-    for event in agent.events:
-        for place, entry in enumerate(_listed(_mapping(_mapping(settings).get("hooks")).get(event))):
-            yield event, place, _mapping(entry)
+    return tomllib.loads(text.decode()) if path.suffix == ".toml" else json.loads(text or b"{}")
 
 
 def _switched_off(agent: CodingAgent, context: Context) -> Iterator[tuple[Path, str]]:

@@ -67,6 +67,8 @@ class CodingAgent:
             an object), and its value.
         trust: it skips hooks that its user has not looked at, without a word; how they do that.
         rules: the folder of its own rules, which don't see a command that is given back.
+        servers: where the MCP servers stand that it starts: the file, in those folders, and the name in it (a point
+            leads into an object, * into each).
         lacks: what it can't do, each as a sentence without its full stop.
         untried: why nobody can say that its hook is obeyed; "" where that was seen with the program itself.
     """
@@ -107,6 +109,7 @@ class CodingAgent:
         overruled: bool = False,
         by_code: bool = False,
         untried: str = "",
+        servers: tuple[tuple[str, str], ...] = (),
     ) -> None:
         self.name, self.title, self.event, self.form, self.fields = name, title, event, form, fields
         self.also = also or {}
@@ -116,7 +119,7 @@ class CodingAgent:
         self.folder, self.files, self.variable, self.rules = folder, files, variable, rules
         self.in_projects, self.hooks = in_projects, hooks
         self.entry, self.timeout, self.longest, self.off = entry, timeout, longest, off
-        self.trust, self.lacks, self.untried = trust, lacks, untried
+        self.trust, self.lacks, self.untried, self.servers = trust, lacks, untried, servers
         self.closed, self.overruled, self.by_code = closed, overruled, by_code
 
     @property
@@ -141,6 +144,7 @@ class CodingAgent:
 
 
 _SETTINGS = ("settings.json", "settings.local.json")
+_CLAUDE_SERVERS = ("mcpServers", "projects.*.mcpServers")
 _NO_PROMPT = "its user can't be asked by it: what the policy asks about is denied, or waits for your channels"
 _UNCONFINED = "its commands can't be confined by the hook"
 
@@ -168,6 +172,11 @@ AGENTS = {
             variable="CLAUDE_CONFIG_DIR",
             entry="matcher",
             off=(("", "disableAllHooks", True),),
+            # beside its folder in the user's home, in it where CLAUDE_CONFIG_DIR names another, beside the project's
+            servers=(
+                *((f"{place}.claude.json", name) for place in ("../", "") for name in _CLAUDE_SERVERS),
+                ("../.mcp.json", "mcpServers"),
+            ),
         ),
         CodingAgent(
             # https://geminicli.com/docs/hooks/reference
@@ -183,6 +192,7 @@ AGENTS = {
             entry="matcher",
             timeout=("timeout", 1000),
             off=(("", "hooksConfig.enabled", False),),
+            servers=(("settings.json", "mcpServers"),),
             lacks=(_NO_PROMPT, _UNCONFINED),
         ),
         CodingAgent(
@@ -200,6 +210,7 @@ AGENTS = {
             variable="CODEX_HOME",
             entry="matcher",
             off=(("config.toml", "features.hooks", False), ("config.toml", "features.codex_hooks", False)),
+            servers=(("config.toml", "mcp_servers"),),
             trust="start it, and see that /hooks lists ours as trusted",
             rules="rules",
             lacks=(
@@ -226,6 +237,7 @@ AGENTS = {
             entry="bash",
             timeout=("timeoutSec", 1),
             off=(("settings.json", "disableAllHooks", True), ("config.json", "disableAllHooks", True)),
+            servers=(("mcp-config.json", "mcpServers"),),
             lacks=(_UNCONFINED, "it goes on asking after hla stop, and is denied each time"),
         ),
         CodingAgent(
@@ -239,6 +251,7 @@ AGENTS = {
             rewrites=True,  # its settings, a project's too, name the shell
             folder=".config/opencode",
             files=("plugins/humanlayer-agent.js",),
+            servers=(("opencode.json", "mcp"),),
             entry="plugin",
             lacks=(_NO_PROMPT, _UNCONFINED, "it goes on asking after hla stop, and is denied each time"),
         ),
@@ -301,6 +314,7 @@ AGENTS = {
             closed="failClosed",
             overruled=True,
             by_code=True,
+            servers=(("mcp.json", "mcpServers"),),
             untried="it was made from the documentation, which has these hooks from version 2.4 on",
             lacks=(
                 "nobody has tried its hook with the program itself",
