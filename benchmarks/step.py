@@ -1,15 +1,17 @@
 """What a step of mini-swe-agent costs, as it is, supervised, and supervised and confined.
 
-    python benchmarks/step.py [--runs N] [--only WORD]
+    python benchmarks/step.py [--runs N] [--minutes M] [--only WORD]
 
 A step is mini's own: the model's answer (a script's), its command, the observation. The agents are mini's default one,
 as it is and supervised by the shipped policy `default`, with a store of its own; they take turns in one process on one
-project. The commands are `true`, in which there is nothing but the step, and ten of real runs. One round comes before
-those that are measured, as in a run that comes back to a command. A row gives the medians on the clock, the means on
-the processor (user and system, of all processes; its clock is too coarse for one step), and both as ratios to mini's
-own. The last line is the memory of a process in which one agent alone has taken a step with `true`. A table goes to
-standard error, the same figures as JSON to standard output. What is not there, a program or bubblewrap, is left out,
-and named.
+project. The commands are `true`, in which there is nothing but the step, and ten of real runs. In a round every agent
+takes one step with every command, each time another agent first: what else the machine does meanwhile is in all rows
+alike. One round comes before those that are measured, as in a run that comes back to a command. With --minutes it ends
+with the round in which that time is over, and the figures are those of fewer rounds: how many, they say (`runs`). A row
+gives the medians on the clock, the means on the processor (user and system, of all processes; its clock is too coarse
+for one step), and both as ratios to mini's own. The last line is the memory of a process in which one agent alone has
+taken a step with `true`. How far it is, and then a table, go to standard error, the same figures as JSON to standard
+output. What is not there, a program or bubblewrap, is left out, and named.
 
 It measures the version of mini that is installed: in an environment with 1.17, that one.
 """
@@ -33,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 RUNS = 100
+SAID_EVERY_S = 10
 AGENTS = ("mini", "supervised", "confined")
 HELLO = '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n'
 MODULE = 'def median(values):\n    """Return the middle value."""\n    return sorted(values)[len(values) // 2]\n'
@@ -109,9 +112,10 @@ def step_of(agent: Any, command: str) -> Callable[[], None]:
     action = {"command": command, "tool_call_id": "call_1"}
     call = {"id": "call_1", "type": "function", "function": {"name": "bash", "arguments": json.dumps(action)}}
     message = {"role": "assistant", "content": "", "tool_calls": [call], "extra": {"actions": [action], "cost": 0.0}}
-    agent.model.config.outputs = [f"```bash\n{command}\n```" if is_version_1() else message]
+    outputs = [f"```bash\n{command}\n```" if is_version_1() else message]
 
     def step() -> None:
+        agent.model.config.outputs = outputs
         agent.messages, agent.model.current_index = [], -1
         output = agent.step() if is_version_1() else agent.step()[-1]["extra"]
         if output["returncode"] != 0:
@@ -120,20 +124,46 @@ def step_of(agent: Any, command: str) -> Callable[[], None]:
     return step
 
 
-def measure(command: str, agents: dict[str, Any], runs: int) -> dict[str, float]:
+Taken = list[tuple[float, float]]
+"""What an agent's steps with a command have taken: milliseconds on the clock, and on the processor."""
+
+
+def measure(commands: dict[str, str], agents: dict[str, Any], runs: int, until: float) -> dict[str, dict[str, Taken]]:
+    """Have the agents take steps, round by round.
+
+    Args:
+        runs: so many rounds, beside the first.
+        until: on the clock; no round begins later.
+
+    Returns:
+        By command and agent what each step has taken, without the first.
+    """
+    steps = {name: {kind: step_of(agent, line) for kind, agent in agents.items()} for name, line in commands.items()}
+    taken: dict[str, dict[str, Taken]] = {name: {kind: [] for kind in agents} for name in commands}
+    begun = told = time.perf_counter()
+    done = -1
+    while done < runs and (done < 1 or time.perf_counter() < until):
+        first = (done + 1) % len(agents)
+        for name, kinds in steps.items():
+            for kind in [*kinds, *kinds][first : first + len(kinds)]:
+                clock, processor = time.perf_counter(), used()
+                kinds[kind]()
+                taken[name][kind].append(((time.perf_counter() - clock) * 1e3, (used() - processor) * 1e3))
+        done += 1
+        now = time.perf_counter()
+        if now - told > SAID_EVERY_S or done == 0:
+            told, left = now, (now - begun) / (done + 1) * (runs - done)
+            print(f"round {done} of {runs}, at most {max(0, min(left, until - now)):.0f} s more", file=sys.stderr)
+    return {name: {kind: each[1:] for kind, each in kinds.items()} for name, kinds in taken.items()}
+
+
+def row_of(taken: dict[str, Taken]) -> dict[str, float]:
     """One row: every agent's milliseconds, and what the supervised ones take of mini's own."""
-    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in agents}
-    steps = {name: step_of(agent, command) for name, agent in agents.items()}
-    for _ in range(runs + 1):
-        for name, step in steps.items():
-            clock, processor = time.perf_counter(), used()
-            step()
-            taken[name].append(((time.perf_counter() - clock) * 1e3, (used() - processor) * 1e3))
     row = {}
     for name, each in taken.items():
-        row[name] = round(statistics.median(clock for clock, _ in each[1:]), 2)
-        row[f"{name}, processor"] = round(statistics.fmean(processor for _, processor in each[1:]), 2)
-    for name in agents.keys() - {"mini"}:
+        row[name] = round(statistics.median(clock for clock, _ in each), 2)
+        row[f"{name}, processor"] = round(statistics.fmean(processor for _, processor in each), 2)
+    for name in [each for each in taken if each != "mini"]:
         for of in ("", ", processor"):
             row[f"{name} ratio{of}"] = round(row[f"{name}{of}"] / row[f"mini{of}"], 2)
     return row
@@ -159,6 +189,7 @@ def memory_of(kind: str, project: Path, store: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="end with the round in which these are over")
     parser.add_argument("--only", help="only commands whose name has this word")
     parser.add_argument(MEMORY_OF, nargs=3, metavar=("AGENT", "PROJECT", "STORE"), help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -175,11 +206,10 @@ def main() -> None:
         os.environ.update(PATH=path, PYTHONDONTWRITEBYTECODE="1", XDG_STATE_HOME=f"{name}/state")
         make_project(project)
         agents = agents_of(project, Path(name))
-        figures = table(agents, given.runs, given.only or "")
+        until = time.perf_counter() + given.minutes * 60
+        figures = table(agents, given.runs, until, given.only or "")
         memory = memories(list(agents), project, Path(name))
-    print(
-        json.dumps({"mini-swe-agent": version("mini-swe-agent"), "runs": given.runs, **figures, "memory, MB": memory})
-    )
+    print(json.dumps({"mini-swe-agent": version("mini-swe-agent"), **figures, "memory, MB": memory}))
 
 
 def agents_of(project: Path, folder: Path) -> dict[str, Any]:
@@ -195,21 +225,24 @@ def agents_of(project: Path, folder: Path) -> dict[str, Any]:
     return agents
 
 
-def table(agents: dict[str, Any], runs: int, only: str) -> dict[str, dict[str, float]]:
-    """Measure every command, and print its row; the agents' runs end with it."""
-    figures = {}
+def table(agents: dict[str, Any], runs: int, until: float, only: str) -> dict[str, Any]:
+    """Measure the commands, and print a row for each; the agents' runs end with it."""
+    commands = {}
+    for name, command in COMMANDS.items():
+        if (program := PROGRAMS.get(name)) and shutil.which(program) is None:
+            print(f"{name:12} {program} is not installed", file=sys.stderr)
+        elif only in name:
+            commands[name] = command
     try:
-        for name, command in COMMANDS.items():
-            if only not in name:
-                continue
-            if (program := PROGRAMS.get(name)) and shutil.which(program) is None:
-                print(f"{name:12} {program} is not installed", file=sys.stderr)
-                continue
-            row = figures[name] = measure(command, agents, runs)
-            print(f"{name:12} {said(row, '')}; of processor {said(row, ', processor')}", file=sys.stderr)
+        taken = measure(commands, agents, runs, until)
     finally:
         for kind in agents.keys() - {"mini"}:
             agents[kind].env.end_run("finished")
+    rounds = {len(each) for kinds in taken.values() for each in kinds.values()}
+    figures: dict[str, Any] = {"runs": min(rounds, default=0)}
+    for name, kinds in taken.items():
+        row = figures[name] = row_of(kinds)
+        print(f"{name:12} {said(row, '')}; of processor {said(row, ', processor')}", file=sys.stderr)
     return figures
 
 

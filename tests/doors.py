@@ -25,6 +25,8 @@ FRAMEWORKS = "tests/adapters/behaviours.py"
 _HOOK = {row: f"{HOOKS}::test_{row}" for row in ROWS}
 _NOTES = {
     ("cline", "edit"): "Cline takes no other command: it is denied.",
+    ("cursor", "edit"): "It is denied: nobody has seen that Cursor takes another command.",
+    ("cursor", "allow"): "What Cursor's hook answers; nobody has tried with the program itself what becomes of it.",
     "hook": "A hook that is killed takes its question with it: asked again, it is one of its own.",
     "gateway": "The same of a client that is killed; what the server has by then is recorded as of unknown end.",
 }

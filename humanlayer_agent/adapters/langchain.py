@@ -13,7 +13,16 @@ from dataclasses import replace
 from typing import Any
 
 from humanlayer_agent.adapters import AppUser
-from humanlayer_agent.adapters.tool_calls import AT_PROVIDER, EDITED, UNKNOWN, ToolCalls, farewell, told
+from humanlayer_agent.adapters.tool_calls import (
+    AT_PROVIDER,
+    EDITED,
+    UNKNOWN,
+    ToolCalls,
+    completed,
+    farewell,
+    shown,
+    told,
+)
 from humanlayer_agent.agents.async_gate import AsyncGate
 from humanlayer_agent.agents.python_gate import Gate
 from humanlayer_agent.approvals.model import AnswerKind, Denial, Permit, Waiting
@@ -36,6 +45,8 @@ Result = Any
 
 NO_TOOL = "the agent has no tool of this name where its calls are judged"
 """Also where another middleware brings the tool: that one has to stand before."""
+
+NOT_TAKEN = "Not executed: {name} does not take what it is given ({error}). Make the call with what it takes."
 
 BYPASSED = (
     "another middleware had something else run than the tool that was judged: ApprovalMiddleware has to stand last"
@@ -87,8 +98,8 @@ class ApprovalMiddleware(AgentMiddleware):
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Result]) -> Result:
         """Judge a call, and run it where it may."""
         call = _Call(request)
-        if request.tool is None:
-            return call.denied(Denial(NO_TOOL, by="policy"))
+        if call.untaken is not None:
+            return call.untaken
         if self._interrupts:
             kept = call.kept(task(name=_STEP)(call.submission(self._calls))().result())
             answered = self._resumed(call, kept)
@@ -104,8 +115,8 @@ class ApprovalMiddleware(AgentMiddleware):
     ) -> Result:
         """Judge a call, and run it where it may, without holding up the event loop."""
         call = _Call(request)
-        if request.tool is None:
-            return call.denied(Denial(NO_TOOL, by="policy"))
+        if call.untaken is not None:
+            return call.untaken
         if self._interrupts:
             submission = call.submission(self._calls)
 
@@ -189,8 +200,17 @@ class _Call:
     def __init__(self, request: ToolCallRequest) -> None:
         self.request = request
         self.name = str(request.tool_call["name"])
-        self.arguments = dict(request.tool_call["args"])
+        self.arguments: dict[str, Any] = {}
+        self.untaken: ToolMessage | None = None
+        """What the model is told where the tool would not take what it is given, so that nothing can be judged."""
         self._answered: Permit | Denial | None = None
+        if request.tool is None:
+            self.untaken = self.denied(Denial(NO_TOOL, by="policy"))
+            return
+        try:
+            self.arguments = self.taken(request.tool_call["args"], whole=False)
+        except Exception as error:
+            self.untaken = self._failed(NOT_TAKEN.format(name=self.name, error=error))
 
     @property
     def key(self) -> str:
@@ -228,23 +248,44 @@ class _Call:
             "request": waiting.id,
         }
 
-    def visible(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments without those that the graph itself puts in: its state, its store, the runtime."""
+    def taken(self, arguments: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
+        """Return what the tool makes of arguments, by its own schema: it adds defaults, makes numbers of texts, and
+        leaves out what it does not take.
+
+        Args:
+            whole: what the graph itself puts in is among them: its state, its store, the runtime.
+
+        Raises:
+            ValueError: it does not take them, or the model has written what only the graph puts in.
+        """
         tool: Any = self.request.tool
         schema = tool.tool_call_schema
-        if isinstance(schema, dict):
+        hidden = set(getattr(tool, "_injected_args_keys", ()))
+        if not isinstance(schema, dict):
+            hidden |= set(tool.get_input_schema().model_fields) - set(schema.model_fields)
+        if not whole and (written := hidden & set(arguments)):
+            raise ValueError(f"the tool takes no {min(written)} of a model")
+        if isinstance(schema, dict):  # it checks nothing: the tool gets them as they are
+            plain = {k: v for k, v in arguments.items() if k not in hidden and not isinstance(v, ToolRuntime)}
+            return shown(self.name, completed(schema, plain))
+        reader = tool if whole or not hidden else tool.model_copy(update={"args_schema": schema})
+        found = reader._parse_input(dict(arguments), self.request.tool_call["id"])
+        return shown(self.name, {k: v for k, v in found.items() if k not in hidden})
+
+    def seen(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is about to run, as `taken`; where the tool does not take it, as it stands there."""
+        try:
+            return self.taken(arguments, whole=True)
+        except Exception:
             return dict(arguments)
-        hidden = set(tool.get_input_schema().model_fields) - set(schema.model_fields) - set(self.arguments)
-        return {k: v for k, v in arguments.items() if k not in hidden and not isinstance(v, ToolRuntime)}
 
     def denied(self, denial: Denial) -> ToolMessage:
-        return ToolMessage(
-            told(denial),
-            name=self.name,
-            tool_call_id=self.request.tool_call["id"],
-            status="error",
-            artifact={_STEP: {"by": denial.by, "request": denial.request_id, "terminate": denial.terminate}},
-        )
+        about = {"by": denial.by, "request": denial.request_id, "terminate": denial.terminate}
+        return self._failed(told(denial), artifact={_STEP: about})
+
+    def _failed(self, text: str, **more: Any) -> ToolMessage:
+        id = self.request.tool_call["id"]
+        return ToolMessage(text, name=self.name, tool_call_id=id, status="error", **more)
 
 
 class _GuardedTool:
@@ -259,12 +300,12 @@ class _GuardedTool:
 
     def invoke(self, call: dict[str, Any], config: Any = None, **more: Any) -> Any:
         self._reached = True
-        with self._calls.use(self._permit, call["name"], self._call.visible(call["args"])) as denial:
+        with self._calls.use(self._permit, call["name"], self._call.seen(call["args"])) as denial:
             return self._call.denied(denial) if denial else self._call.request.tool.invoke(call, config, **more)
 
     async def ainvoke(self, call: dict[str, Any], config: Any = None, **more: Any) -> Any:
         self._reached = True
-        async with self._calls.ause(self._permit, call["name"], self._call.visible(call["args"])) as denial:
+        async with self._calls.ause(self._permit, call["name"], self._call.seen(call["args"])) as denial:
             return self._call.denied(denial) if denial else await self._call.request.tool.ainvoke(call, config, **more)
 
     def passed(self, result: Result) -> Result:

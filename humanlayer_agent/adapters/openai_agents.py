@@ -18,7 +18,7 @@ from humanlayer_agent.adapters.tool_calls import ToolCalls, completed, farewell,
 from humanlayer_agent.agents.async_gate import AsyncGate
 from humanlayer_agent.agents.python_gate import Gate
 from humanlayer_agent.approvals.model import AnswerKind, Denial, Permit, Waiting
-from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.errors import ActionDenied, ConfigError
 from humanlayer_agent.extras import lacks
 
 try:
@@ -273,13 +273,31 @@ class ToolApprovals:
                 self.supervise(each)
                 continue
             if getattr(each.on_invoke_handoff, "approvals", None) is not self:
-                each.on_invoke_handoff = self._handed_over(each.on_invoke_handoff)
+                each.on_invoke_handoff = self._handed_over(each)
             if (target := getattr(each, "_agent_ref", lambda: None)()) is not None:
                 self.supervise(target)
 
-    def _handed_over(self, invoke: Callable[[Any, str], Awaitable[Any]]) -> Callable[[Any, str], Awaitable[Any]]:
+    def _handed_over(self, handoff: Any) -> Callable[[Any, str], Awaitable[Any]]:
+        """Return what supervises whom a handoff leads to, and judges it as a call of a tool where it runs code.
+
+        Where that may not run it raises ActionDenied: no result tells a model that it goes on itself.
+        """
+        invoke, runs_code = handoff.on_invoke_handoff, _runs_code(handoff)
+
         async def invoked(context: Any, arguments: str) -> Any:
-            return self.supervise(await invoke(context, arguments))
+            if not runs_code:
+                return self.supervise(await invoke(context, arguments))
+            try:
+                given = completed(handoff.input_json_schema, _arguments(arguments))
+            except ValueError as error:
+                raise ActionDenied(Denial(str(error), by="policy")) from None
+            answered = await self._calls.adecide(handoff.tool_name, given)
+            if isinstance(answered, Denial):
+                raise ActionDenied(answered)
+            async with self._calls.ause(answered, handoff.tool_name, given) as denial:
+                if denial is not None:
+                    raise ActionDenied(denial)
+                return self.supervise(await invoke(context, arguments))
 
         vars(invoked).update(approvals=self)
         return invoked
@@ -321,6 +339,14 @@ class _Behavior:
             if each.tool.name in names or each.tool.qualified_name in names:
                 return ToolsToFinalOutputResult(True, each.output)
         return ToolsToFinalOutputResult(False)
+
+
+def _runs_code(handoff: Any) -> bool:
+    """Tell whether a handoff may do more than hand over: it has an `on_handoff`, or is none of the SDK's own making."""
+    made = getattr(handoff.on_invoke_handoff, "args", (handoff.on_invoke_handoff,))[-1]
+    names = getattr(getattr(made, "__code__", None), "co_freevars", ())
+    cells = getattr(made, "__closure__", None) or ()
+    return "on_handoff" not in names or cells[names.index("on_handoff")].cell_contents is not None
 
 
 def _is_function_call(item: Any) -> bool:

@@ -8,11 +8,11 @@ own that require approval are, and the run goes on with its results later.
 
 import asyncio
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from humanlayer_agent.adapters import AppUser
-from humanlayer_agent.adapters.tool_calls import AT_PROVIDER, EDITED, ToolCalls, farewell, told
+from humanlayer_agent.adapters.tool_calls import AT_PROVIDER, EDITED, ToolCalls, farewell, shown, told
 from humanlayer_agent.agents.async_gate import AsyncGate
 from humanlayer_agent.agents.python_gate import Gate
 from humanlayer_agent.approvals.model import Denial, Permit, Waiting
@@ -20,13 +20,11 @@ from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.extras import lacks
 
 try:
-    from pydantic import TypeAdapter
     from pydantic_ai import ApprovalRequired, DeferredToolResults, ToolApproved, ToolDenied
     from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
     from pydantic_ai.exceptions import SkipModelRequest, ToolFailed
     from pydantic_ai.messages import ModelResponse, TextPart
     from pydantic_ai.toolsets import WrapperToolset
-    from pydantic_core import to_jsonable_python
 except ImportError as error:
     raise ConfigError(lacks("The adapter for PydanticAI", "pydantic-ai", error)) from error
 
@@ -34,8 +32,6 @@ __all__ = ["ToolApprovals"]
 
 REQUEST = "request"
 """The name of our request's id in the metadata of a call that is deferred."""
-
-HIDES = "what {} is given is not all shown: a secret, an excluded field, or a value that its JSON does not give back"
 
 
 class ToolApprovals(AbstractCapability):
@@ -135,16 +131,13 @@ class ToolApprovals(AbstractCapability):
 
     async def _run(self, toolset: "_GatedToolset", name: str, given: dict[str, Any], ctx: Any, tool: Any) -> Any:
         try:
-            shown = to_jsonable_python(given)
-            why = "" if _shows(given, shown) else HIDES.format(name)
+            seen = shown(name, given)
         except ValueError as error:
-            why = f"what {name} is given can't be shown to a human: {error}"
-        if why:
-            raise self._failed(Denial(why, by="policy"))
-        answered = await self._answered(name, shown, ctx)
+            raise self._failed(Denial(str(error), by="policy")) from None
+        answered = await self._answered(name, seen, ctx)
         if isinstance(answered, Denial):
             raise self._failed(answered)
-        async with self._calls.ause(answered, name, to_jsonable_python(given)) as denial:
+        async with self._calls.ause(answered, name, shown(name, given)) as denial:
             if denial is None:
                 return await toolset.wrapped.call_tool(name, given, ctx, tool)
         raise self._failed(denial)
@@ -183,17 +176,3 @@ class _GatedToolset(WrapperToolset):
 
     def _around(self, wrapped: Any) -> "_GatedToolset":
         return self if wrapped is self.wrapped else _GatedToolset(wrapped, self._approvals)
-
-
-def _shows(value: Any, shown: Any) -> bool:
-    """Tell whether what a human is shown is the value: whether its type makes the same of that again."""
-    if value is None or isinstance(value, (str, int, float)):
-        return True
-    if isinstance(value, Mapping):
-        return _shows([*value, *value.values()], [*shown, *shown.values()])
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return all(_shows(*each) for each in zip(value, shown, strict=True))
-    try:
-        return bool(TypeAdapter(type(value)).validate_json(json.dumps(shown)) == value)
-    except Exception:  # a type that can't be made of JSON, or not of this
-        return False

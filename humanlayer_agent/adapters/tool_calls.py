@@ -1,9 +1,13 @@
 """The call of a tool, as every adapter handles it: judged, run by its permit, and told to the model where it is not."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.adapters import AppUser
@@ -176,6 +180,38 @@ def _fits(value: Any, schema: Any, whole: Mapping[str, Any]) -> bool:
         return True
     named = kinds if isinstance(kinds, list) else [kinds]
     return any(isinstance(value, bool) == (kind == "boolean") and isinstance(value, _TYPES[kind]) for kind in named)
+
+
+HIDES = "what {} is given is not all shown: a secret, an excluded field, or a value that its JSON does not give back"
+
+
+def shown(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a tool is given as the JSON that is judged and shown to a human.
+
+    Raises:
+        ValueError: that hides some of it, or there is none.
+    """
+    try:
+        found: dict[str, Any] = to_jsonable_python(given)
+    except ValueError as error:
+        raise ValueError(f"what {tool} is given can't be shown to a human: {error}") from error
+    if not _shows(given, found):
+        raise ValueError(HIDES.format(tool))
+    return found
+
+
+def _shows(value: Any, shown: Any) -> bool:
+    """Tell whether what a human is shown is the value: whether its type makes the same of that again."""
+    if value is None or isinstance(value, (str, int, float)):
+        return True
+    if isinstance(value, Mapping):
+        return _shows([*value, *value.values()], [*shown, *shown.values()])
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(_shows(*each) for each in zip(value, shown, strict=True))
+    try:
+        return bool(TypeAdapter(type(value)).validate_json(json.dumps(shown)) == value)
+    except Exception:  # a type that can't be made of JSON, or not of this
+        return False
 
 
 def told(denial: Denial) -> str:

@@ -68,7 +68,11 @@ SUPERVISION_REFUSED = EventType(
 )
 
 DECISION_EVALUATED = EventType("decision.evaluated", 400, "the Director judged an action")
-DECISION_LEFT = EventType("decision.left", 401, "a call that no policy is about was left to a coding agent's own rules")
+DECISION_LEFT = EventType(
+    "decision.left",
+    401,
+    "a call was left to a coding agent's own rules: no policy is about it, or another hook has told of it before",
+)
 
 REQUEST_CREATED = EventType("request.created", 500, "a human is asked")
 REQUEST_ADOPTED = EventType("request.adopted", 501, "a restarted run waits for the request of the run before it")

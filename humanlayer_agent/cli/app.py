@@ -118,7 +118,7 @@ def parse(
 @app.command()
 def hook(
     tool: Annotated[
-        Literal["claude-code", "gemini-cli", "codex", "copilot", "opencode", "cline"],
+        Literal["claude-code", "gemini-cli", "codex", "copilot", "opencode", "cline", "cursor"],
         typer.Argument(metavar="TOOL", help="The coding agent."),
     ],
     ask: Annotated[
@@ -143,8 +143,8 @@ def hook(
         bool, typer.Option("--confine", help="Allowed commands run confined (claude-code only; see docs/hooks.md).")
     ] = False,
 ) -> None:
-    """Answer a coding agent before each of its calls: claude-code, gemini-cli, codex, copilot, opencode
-    or cline.
+    """Answer a coding agent before each of its calls: claude-code, gemini-cli, codex, copilot, opencode,
+    cline or cursor.
 
     Reads the question of the agent's hook from standard input, and answers in its form. hla init --claude-code (or
     --codex, and so on) writes it into the agent's settings. Exit codes: 0 answered, 2 the call must not run.

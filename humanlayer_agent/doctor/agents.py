@@ -2,6 +2,7 @@
 whether a hook believes somebody else who answers it.
 """
 
+import itertools
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ _SECONDS = 300
 _SEE = "See docs/hooks.md; hla init --claude-code --no-confine goes back."
 _RULES = "Write what they say into the policy here."
 _REPORT = "Report this, please."
+_TRY = "Have its agent run hla --version: that must be blocked."
 
 
 _VARIABLE = re.compile(r"\w+=")
@@ -86,7 +88,7 @@ def _plugin(agent: CodingAgent, context: Context) -> Iterator[Finding]:
 def _settings(agent: CodingAgent, context: Context) -> Iterator[Finding]:
     """Check a hook that is an entry in settings."""
     todo = _todo(agent)
-    files = [path for path in _files(agent, context) if path.is_file()]
+    files = list(dict.fromkeys(path for path in _files(agent, context) if path.is_file()))
     home = settings_folder(agent, context.environ)
     if not files and not (agent.hooks and home.is_dir()):
         return
@@ -102,6 +104,8 @@ def _settings(agent: CodingAgent, context: Context) -> Iterator[Finding]:
         yield warning(f"{agent.title} has settings ({where}) and no hook of ours: what it runs is not supervised", todo)
     for line in dict.fromkeys(lines):
         yield _working(agent, line, context)
+    if lines:
+        yield from _at_its_events(agent, found, [path for path in files if path.parent != home])
     for path, name in _switched_off(agent, context):
         yield failed(f"{path}: {name} switches all hooks of {agent.title} off, ours too", f"Take {name} out of it.")
     if agent.trust and lines and not any(_is_trusted(hook, home) for hook in found):
@@ -120,6 +124,108 @@ def _settings(agent: CodingAgent, context: Context) -> Iterator[Finding]:
         yield from (warning(f"{agent.title}'s commands are not confined: {each}", _SEE) for each in why)
         if not why:
             yield ok(f"{agent.title} runs what is allowed of commands confined, where this machine can (see walls)")
+
+
+def _at_its_events(agent: CodingAgent, found: "list[_Hook]", files: list[Path]) -> Iterator[Finding]:
+    """Check what our hook is asked about, and what counts beside its answers.
+
+    Args:
+        found: our hooks.
+        files: settings that are not the user's.
+    """
+    todo = _todo(agent)
+    for event in agent.events:
+        if not any(hook.event == event for hook in found):
+            yield warning(f"{agent.title} does not ask us at {event}", todo)
+    if agent.closed and not all(hook.entry.get(agent.closed) is True for hook in found):
+        yield failed(f"{agent.title} goes on where our hook fails or is late: {agent.closed} is not set", todo)
+    if agent.overruled and (others := _others(files, agent)):
+        yield warning(
+            f"{agent.title} has other hooks, whose answers count before ours where they differ: {others}",
+            "Look at what they answer.",
+        )
+    if agent.untried:
+        yield warning(f"nobody has seen that {agent.title} obeys our hook: {agent.untried}", _TRY)
+
+
+def servers(context: Context) -> Iterator[Finding]:
+    """Tell of every MCP server that a coding agent starts without our gateway, and of the change that puts it there."""
+    for agent in AGENTS.values():
+        places: dict[Path, dict[str, None]] = {}
+        for folder, (file, name) in itertools.product(_folders(agent, context), agent.servers):
+            places.setdefault(Path(os.path.normpath(folder / file)), {})[name] = None
+        hooked = _is_hooked(agent, context)
+        for path, names in places.items():
+            try:
+                found = [each for name in names for each in _servers(path, name)]
+            except (OSError, ValueError, RecursionError) as error:
+                yield warning(f"{path}: {agent.title}'s MCP servers can't be read: {error}", "Mend the file.")
+                continue
+            for server, entry in found:
+                said = f"{agent.title} starts the MCP server {server} without hla mcp ({path})"
+                if _is_behind(entry):
+                    continue
+                if hooked and not agent.untried:
+                    yield ok(f"{said}: our hook judges its calls, and what it says of its tools is not kept by hash")
+                else:
+                    why = "nobody has seen that our hook judges its calls" if hooked else "nobody judges its calls"
+                    yield warning(f"{said}: {why}", _put_behind(server, entry, context))
+
+
+def _servers(path: Path, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the MCP servers in a settings file, each with its name.
+
+    Args:
+        place: where in it they stand (see `CodingAgent.servers`).
+    """
+    if not path.is_file():
+        return
+    found = [_contents(path)]
+    for key in place.split("."):
+        found = [inner for each in map(_mapping, found) for inner in (each.values() if key == "*" else [each.get(key)])]
+    yield from ((name, _mapping(entry)) for each in found for name, entry in _mapping(each).items())
+
+
+def _words(entry: dict[str, Any]) -> list[str]:
+    """Return the command of a server, as words; [] where it is reached by an address."""
+    command = entry.get("command")
+    first = command if isinstance(command, list) else [command] if command else []
+    return [str(each) for each in (*first, *_listed(entry.get("args")))]
+
+
+def _is_behind(entry: dict[str, Any]) -> bool:
+    words = _words(entry)
+    program = os.path.basename(words[0]) if words else ""
+    ours = program in ("hla", "humanlayer-agent") and words[1:2] == ["mcp"]
+    return ours or ("humanlayer_agent.cli", "mcp") in itertools.pairwise(words)
+
+
+def _is_hooked(agent: CodingAgent, context: Context) -> bool:
+    """Tell whether a hook of ours stands in the agent's settings. Whether it works is told elsewhere."""
+    for path in filter(Path.is_file, _files(agent, context)):
+        with suppress(OSError, ValueError, RecursionError):
+            text = path.read_text(encoding="utf-8") if agent.entry == "plugin" else ""
+            if f"`hla init {agent.option}`" in text if text else _ours(path, agent):
+                return True
+    return False
+
+
+def _put_behind(name: str, entry: dict[str, Any], context: Context) -> str:
+    """Return the change that puts the gateway before a server."""
+    words, address = _words(entry), str(entry.get("httpUrl") or entry.get("url") or "")
+    found = shutil.which("hla", path=context.environ.get("PATH", os.defpath))
+    ours = [*([found] if found else [sys.executable, "-I", "-m", "humanlayer_agent.cli"]), "mcp", "--name", name]
+    if words:
+        passed = [*_mapping(entry.get("env")), *_mapping(entry.get("environment"))]
+        ours += [*(word for each in passed for word in ("--pass-env", each)), "--", *words]
+    else:
+        ours += ["--http", address]
+    if isinstance(entry.get("command"), list) or entry.get("type") == "remote":
+        change = f'"type": "local", "command": {json.dumps(ours)}'
+    else:
+        change = f"command {json.dumps(ours[0])}, args {json.dumps(ours[1:])}"
+    token = ", in the place of its address; a token goes into a variable that --bearer-env names" if not words else ""
+    return f"Put there for {name}: {change}{token}."
 
 
 def impersonation(context: Context) -> Iterator[Finding]:
@@ -186,33 +292,61 @@ def _folders(agent: CodingAgent, context: Context) -> list[Path]:
 def _files(agent: CodingAgent, context: Context) -> Iterator[Path]:
     """Yield where the settings of a user and of the project may be."""
     for folder in _folders(agent, context):
-        yield from dict.fromkeys(
-            (*(folder / name for name in agent.files), *(sorted(folder.glob(agent.hooks)) if agent.hooks else ()))
-        )
+        yield from (folder / name for name in agent.files)
+        yield from sorted(folder.glob(agent.hooks)) if agent.hooks else ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Hook:
-    """Our hook in a settings file: its command, the calls before which it is run, the file, and its places there."""
+    """Our hook in a settings file: its command, the calls before which it is run, the file, its places there, the event
+    and the entry.
+    """
 
     line: str
     matcher: str
     path: Path
     place: tuple[int, int]
+    event: str
+    entry: dict[str, Any]
 
 
 def _ours(path: Path, agent: CodingAgent) -> list[_Hook]:
     """Our hooks in a settings file."""
+    return [
+        _Hook(line, str(entry.get("matcher") or "*"), path, (outer, inner), event, entry)
+        for event, outer, entry in _entries(path, agent)
+        for inner, line in enumerate(lines_of(entry))
+        if _is_ours(line, agent)
+    ]
+
+
+def _is_ours(line: str, agent: CodingAgent) -> bool:
+    return re.search(rf"\bhook {agent.name}\b", line) is not None
+
+
+def _others(files: list[Path], agent: CodingAgent) -> str:
+    """The settings files of which other hooks than ours are asked. Those that can't be read are told elsewhere."""
+    found: list[str] = []
+    for path in files:
+        with suppress(OSError, ValueError, RecursionError):
+            lines = [lines_of(entry) or [""] for _, _, entry in _entries(path, agent)]
+            if any(not _is_ours(line, agent) for each in lines for line in each):
+                found.append(str(path))
+    return ", ".join(found)
+
+
+def _entries(path: Path, agent: CodingAgent) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Yield the hooks in a settings file that are asked about what we judge: the event, the place, and the entry."""
+    hooks = _mapping(_mapping(_contents(path)).get("hooks"))
+    for event in agent.events:
+        for place, entry in enumerate(_listed(hooks.get(event))):
+            yield event, place, _mapping(entry)
+
+
+def _contents(path: Path) -> Any:
     with path.open("rb") as file:
         text = file.read(_MAX)
-    settings: Any = tomllib.loads(text.decode()) if path.suffix == ".toml" else json.loads(text or b"{}")
-    entries = _listed(_mapping(_mapping(settings).get("hooks")).get(agent.event or "preToolUse"))
-    return [
-        _Hook(line, str(_mapping(entry).get("matcher") or "*"), path, (outer, inner))
-        for outer, entry in enumerate(entries)
-        for inner, line in enumerate(lines_of(entry))
-        if re.search(rf"\bhook {agent.name}\b", line)
-    ]
+    return tomllib.loads(text.decode()) if path.suffix == ".toml" else json.loads(text or b"{}")
 
 
 def _switched_off(agent: CodingAgent, context: Context) -> Iterator[tuple[Path, str]]:

@@ -44,6 +44,7 @@ CHECKS = (
     Check("routes.named", "People and channels", people.named),
     Check("channels.links", "People and channels", mail_links.mails),
     Check("hooks", "Coding agents", agents.hooks),
+    Check("mcp", "Coding agents", agents.servers),
     Check("store.disk", "Store and log", store.disk),
     Check("store.opens", "Store and log", store.opens),
     Check("store.schema", "Store and log", store.schema),

@@ -122,23 +122,26 @@ def refuse(tool: str, why: str) -> int:
 
 
 def deny(tool: str, reason: str, *, code: int, stop: bool = False) -> int:
-    """Say no in the tool's own form; returns `code`.
+    """Say no in the tool's own form; returns the exit code.
 
     Args:
         reason: for the model.
         code: 0 where a policy or a human says no; 2 where nobody could, for which the reason is on standard error too.
         stop: the tool is to end its work.
     """
+    agent = AGENTS.get(tool)
+    if agent is not None and agent.by_code:
+        code = REFUSED
     try:
         if code == REFUSED:  # without a word there, Codex goes on
             _write(2, f"{reason}\n".encode("utf-8", "replace"))
     except OSError:
         pass
     try:
-        if (agent := AGENTS.get(tool)) is not None:
+        if agent is not None:
             quoted = _quoted(reason)
             ends = _ENDS % quoted if stop and agent.ends else ""
-            _write(1, f"{REFUSALS[agent.form] % quoted}{ends}}}\n".encode())
+            _write(1, f"{REFUSALS[agent.form].replace('%s', quoted)}{ends}}}\n".encode())
     except OSError:
         return REFUSED  # nobody reads: the exit code says it
     return code

@@ -31,6 +31,9 @@ class CodingAgent:
         name: what `hla hook` calls it, and the agent's name in the log.
         title: what people call it.
         event: the hook event that is answered; "" where its questions name none.
+        also: other events that are answered, which tell of a call once more, or of one of which `event` is not told:
+            each with the name of the tool ({} is what the question calls it), and the fields of the question that it is
+            given; where there are none, those are where they always are.
         fields: where its questions say what; a point leads into an object.
         form: how it is answered; see `REFUSALS`.
         asks: what may become of what the policy asks about, the usual one first: tool (its own prompt), wait (for the
@@ -54,14 +57,20 @@ class CodingAgent:
         files: its settings, in that folder; the first is the one that our hook stands in.
         hooks: where else its hooks stand, as a pattern of names in that folder.
         variable: the environment variable that names another folder for the user's settings.
-        entry: how our hook stands there: matcher or bash (an entry in a list), or as a file of its own (plugin).
+        entry: how our hook stands there: matcher, bash or command (an entry in a list), or a file of its own (plugin).
+        closed: what in our entry has it refuse a call where a hook fails or is late; "" where nothing has.
+        overruled: the answers of a project's own hooks, and of the machine's, count before ours.
+        by_code: a denial is said by the exit code too.
         longest: seconds after which it goes on without an answer, whatever its settings say; 0: they say.
         timeout: the name of the time after which it goes on without an answer, and how many of its unit a second has.
         off: what in its settings switches all hooks off: the file ("": each of `files`), the name (a point leads into
             an object), and its value.
         trust: it skips hooks that its user has not looked at, without a word; how they do that.
         rules: the folder of its own rules, which don't see a command that is given back.
+        servers: where the MCP servers stand that it starts: the file, in those folders, and the name in it (a point
+            leads into an object, * into each).
         lacks: what it can't do, each as a sentence without its full stop.
+        untried: why nobody can say that its hook is obeyed; "" where that was seen with the program itself.
     """
 
     def __init__(
@@ -76,6 +85,7 @@ class CodingAgent:
         files: tuple[str, ...],
         entry: str,
         fields: dict[str, str] = PRE_TOOL_USE,
+        also: dict[str, tuple[str, tuple[str, ...]]] | None = None,
         asks: tuple[str, ...] = ("deny", "wait"),
         prompts: frozenset[str] = frozenset(),
         ends: bool = False,
@@ -95,15 +105,27 @@ class CodingAgent:
         trust: str = "",
         rules: str = "",
         lacks: tuple[str, ...] = (),
+        closed: str = "",
+        overruled: bool = False,
+        by_code: bool = False,
+        untried: str = "",
+        servers: tuple[tuple[str, str], ...] = (),
     ) -> None:
         self.name, self.title, self.event, self.form, self.fields = name, title, event, form, fields
+        self.also = also or {}
         self.project, self.sets_project, self.shells, self.around = project, sets_project, shells, around
         self.asks, self.prompts, self.ends, self.after = asks, prompts, ends, after
         self.replaceable, self.edits, self.rewrites = replaceable, edits, rewrites
         self.folder, self.files, self.variable, self.rules = folder, files, variable, rules
         self.in_projects, self.hooks = in_projects, hooks
         self.entry, self.timeout, self.longest, self.off = entry, timeout, longest, off
-        self.trust, self.lacks = trust, lacks
+        self.trust, self.lacks, self.untried, self.servers = trust, lacks, untried, servers
+        self.closed, self.overruled, self.by_code = closed, overruled, by_code
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The hook events that are answered, as its settings name them."""
+        return (self.event or "preToolUse", *self.also)
 
     @property
     def confines(self) -> bool:
@@ -122,6 +144,7 @@ class CodingAgent:
 
 
 _SETTINGS = ("settings.json", "settings.local.json")
+_CLAUDE_SERVERS = ("mcpServers", "projects.*.mcpServers")
 _NO_PROMPT = "its user can't be asked by it: what the policy asks about is denied, or waits for your channels"
 _UNCONFINED = "its commands can't be confined by the hook"
 
@@ -149,6 +172,11 @@ AGENTS = {
             variable="CLAUDE_CONFIG_DIR",
             entry="matcher",
             off=(("", "disableAllHooks", True),),
+            # beside its folder in the user's home, in it where CLAUDE_CONFIG_DIR names another, beside the project's
+            servers=(
+                *((f"{place}.claude.json", name) for place in ("../", "") for name in _CLAUDE_SERVERS),
+                ("../.mcp.json", "mcpServers"),
+            ),
         ),
         CodingAgent(
             # https://geminicli.com/docs/hooks/reference
@@ -164,6 +192,7 @@ AGENTS = {
             entry="matcher",
             timeout=("timeout", 1000),
             off=(("", "hooksConfig.enabled", False),),
+            servers=(("settings.json", "mcpServers"),),
             lacks=(_NO_PROMPT, _UNCONFINED),
         ),
         CodingAgent(
@@ -181,6 +210,7 @@ AGENTS = {
             variable="CODEX_HOME",
             entry="matcher",
             off=(("config.toml", "features.hooks", False), ("config.toml", "features.codex_hooks", False)),
+            servers=(("config.toml", "mcp_servers"),),
             trust="start it, and see that /hooks lists ours as trusted",
             rules="rules",
             lacks=(
@@ -207,6 +237,7 @@ AGENTS = {
             entry="bash",
             timeout=("timeoutSec", 1),
             off=(("settings.json", "disableAllHooks", True), ("config.json", "disableAllHooks", True)),
+            servers=(("mcp-config.json", "mcpServers"),),
             lacks=(_UNCONFINED, "it goes on asking after hla stop, and is denied each time"),
         ),
         CodingAgent(
@@ -220,6 +251,7 @@ AGENTS = {
             rewrites=True,  # its settings, a project's too, name the shell
             folder=".config/opencode",
             files=("plugins/humanlayer-agent.js",),
+            servers=(("opencode.json", "mcp"),),
             entry="plugin",
             lacks=(_NO_PROMPT, _UNCONFINED, "it goes on asking after hla stop, and is denied each time"),
         ),
@@ -251,6 +283,49 @@ AGENTS = {
                 "nobody is waited for longer than two minutes: then it would go on by itself",
             ),
         ),
+        CodingAgent(
+            # https://cursor.com/docs/hooks
+            "cursor",
+            "Cursor",
+            event="preToolUse",
+            # Which of them it tells of a call depends on its version, and on whether it is the editor.
+            also={
+                "beforeShellExecution": ("Shell", ("command",)),
+                "beforeMCPExecution": ("MCP:{}", ()),
+                "beforeReadFile": ("Read", ("file_path",)),
+            },
+            form="permission",
+            fields={
+                "event": "hook_event_name",
+                "name": "tool_name",
+                "inputs": "tool_input",
+                "session": "conversation_id",
+                "call": "tool_use_id",
+                "cwd": "cwd",
+            },
+            project="CURSOR_PROJECT_DIR",
+            shells=("SHELL",),
+            edits=False,
+            folder=".cursor",
+            in_projects=".cursor",
+            files=("hooks.json", "/etc/cursor/hooks.json"),
+            hooks="hooks.json",
+            entry="command",
+            closed="failClosed",
+            overruled=True,
+            by_code=True,
+            servers=(("mcp.json", "mcpServers"),),
+            untried="it was made from the documentation, which has these hooks from version 2.4 on",
+            lacks=(
+                "nobody has tried its hook with the program itself",
+                "its user is not asked by it, since that is said not to hold: what the policy asks about is denied, or "
+                "waits for your channels",
+                _UNCONFINED,
+                "a human can't change a command",
+                "it goes on asking after hla stop, and is denied each time",
+                "its agents in the cloud, and completions while you type, ask no hook of yours",
+            ),
+        ),
     )
 }
 """Every coding agent that can be answered, by name."""
@@ -265,5 +340,6 @@ REFUSALS = {
     "permission-decision": '{"permissionDecision": "deny", "permissionDecisionReason": %s',
     "plugin": '{"decision": "deny", "reason": %s',
     "cancel": '{"cancel": true, "errorMessage": %s',
+    "permission": '{"permission": "deny", "user_message": %s, "agent_message": %s',
 }
-"""How no is said in each form, without the brace at its end."""
+"""How no is said in each form, with the reason, and without the brace at its end."""

@@ -92,6 +92,8 @@ def hook_entry(agent: CodingAgent, ask: str, python: str = sys.executable, *, co
     late = {name: (agent.seconds(ask) + LATER_S) * unit}
     if agent.entry == "bash":
         return {"type": "command", "bash": line, **late}
+    if agent.entry == "command":
+        return {"command": line, **late, agent.closed: True}
     return {"matcher": "*", "hooks": [{"type": "command", "command": line, **late}]}
 
 
@@ -120,20 +122,22 @@ def with_hook(
     Raises:
         ConfigError: a part of them is not of the type that the agent expects.
     """
-    event = agent.event or "preToolUse"
     hooks = _section(agent, settings, "hooks", dict, {})
-    events = _section(agent, hooks, event, list, [])
-    ask = ask or kept_ask(agent, "\n".join(our_line(each, agent) for each in events))
-    confine = any(CONFINE in our_line(each, agent) for each in events) if confine is None else confine
+    there = {event: _section(agent, hooks, event, list, []) for event in agent.events}
+    older = [line for entries in there.values() for each in entries if (line := our_line(each, agent))]
+    ask = ask or kept_ask(agent, "\n".join(older))
+    confine = any(CONFINE in line for line in older) if confine is None else confine
     entry = hook_entry(agent, ask, confine=confine)
-    listed = {event: [*(each for each in events if not our_line(each, agent)), entry]}
+    listed = {
+        event: [*(each for each in entries if not our_line(each, agent)), entry] for event, entries in there.items()
+    }
     if agent.after:
         ends = _section(agent, hooks, after := agent.after[0], list, [])
         heard = [each for each in ends if not our_line(each, agent)] + (
             [{**entry, "matcher": _commands(agent)}] if confine else []
         )
         listed |= {after: heard} if heard or ends else {}
-    version = {"version": settings.get("version", 1)} if agent.entry == "bash" else {}
+    version = {"version": settings.get("version", 1)} if agent.entry in ("bash", "command") else {}
     environ = {"env": _environ(agent, settings)} if agent.name == "claude-code" else {}
     return {**settings, **version, **environ, "hooks": {**hooks, **listed}}
 

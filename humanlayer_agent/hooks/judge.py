@@ -160,6 +160,8 @@ class Judge:
         session = self._session(agent, options, project, question.called[1], environ)
         if call.kind == "leave" and not session.names(action):
             return self._unjudged(question, options, environ)
+        if (before := session.answered_before(action, question)) is not None:
+            return self._unjudged(question, options, environ, reply=before)
         decision = None
         if question.runs and agent.rewrites and (why := other_shells(environ, project)):
             raise BadQuestion(why)
@@ -173,7 +175,9 @@ class Judge:
                     return answered
                 decision = answered
         may_ask = question.mode in agent.prompts
-        return session.judged(action, question, ask=options.ask, may_ask=may_ask, gone=gone, at_least=decision)
+        reply = session.judged(action, question, ask=options.ask, may_ask=may_ask, gone=gone, at_least=decision)
+        session.note_answer(action, question, reply)
+        return reply
 
     def carry_out(self, permit: str, pid: int | None, shell: Shell) -> None:
         """Run the command of a permit that was handed out, for the shell that has come with it.
@@ -241,8 +245,14 @@ class Judge:
                 session.end("ended")
             self._sessions.clear()
 
-    def _unjudged(self, question: Question, options: Options, environ: Mapping[str, str]) -> Reply:
-        """No opinion on a call that no policy is about, unless every agent is stopped: then that is none too many."""
+    def _unjudged(
+        self, question: Question, options: Options, environ: Mapping[str, str], reply: Reply | None = None
+    ) -> Reply:
+        """No opinion on a call that no policy is about, unless every agent is stopped: then that is none too many.
+
+        Args:
+            reply: to a call that was judged when another hook event told of it.
+        """
         agent, store = question.agent, self._store()
         wanted = f"{agent.name}: {question.name[:200]}"
         halts = store.halts.standing(None)
@@ -251,7 +261,8 @@ class Judge:
         if halts:
             store.record(events.SUPERVISION_REFUSED, wanted=wanted, refusal="stopped", halt=halts[0].id)
             return _stopped()
-        reply = Reply("none")
+        wanted += " (judged before)" if reply is not None else ""
+        reply = reply or Reply("none")
         store.record(events.DECISION_LEFT, wanted=wanted, **question.receipt(reply))
         return reply
 
@@ -357,6 +368,7 @@ class _Session:
         self._lock = threading.Lock()  # for what follows
         self._has_replaced = False
         self._unused: list[Handed] = []
+        self._answers: list[_Answered] = []
         self.unconfined = ""
         """Why nothing of it runs confined; "" where that is possible."""
         self._enclosures: RunEnclosures | None = None
@@ -554,6 +566,26 @@ class _Session:
     def _bypassed(self) -> Reply:
         return Reply("deny", BYPASSED.format(why=self._alarm), stop=True)
 
+    def note_answer(self, action: Action, question: Question, reply: Reply) -> None:
+        """Remember what was let through, where the agent tells of a call by more than one hook event."""
+        if question.agent.also and self._name and reply.verdict in ("allow", "none"):
+            lapses = time.monotonic() + USE_BY_MS / 1000
+            with self._lock:
+                self._answers.append(_Answered(question.event, _essence(action), reply, lapses))
+
+    def answered_before(self, action: Action, question: Question) -> Reply | None:
+        """Return what was answered to the same call when another hook event told of it just before; None where none
+        did. It counts once: nobody is asked twice about one call, and one answer lets one call through.
+        """
+        now, essence = time.monotonic(), _essence(action)
+        with self._lock:
+            self._answers = [each for each in self._answers if each.lapses > now]
+            for each in self._answers:
+                if each.event != question.event and each.essence == essence:
+                    self._answers.remove(each)
+                    return each.reply
+        return None
+
     def judged(
         self,
         action: Action,
@@ -623,6 +655,21 @@ class _Session:
         return reply
 
 
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """A call that was let through when a hook event told of it, with what was answered, until `lapses`."""
+
+    event: str
+    essence: tuple[str, ...]
+    reply: Reply
+    lapses: float
+
+
+def _essence(action: Action) -> tuple[str, ...]:
+    """Return what a call does, whichever hook event tells of it: these know more or less of what it is given."""
+    return action.content, action.type, action.cwd, *action.interpreter
+
+
 def _allowed(
     question: Question, directory: str, decision: PolicyDecision, permit: Permit | None = None, *, edited: str = ""
 ) -> Reply:
@@ -678,6 +725,7 @@ def _action(question: Question, environ: Mapping[str, str], project: Path) -> Ac
     """Return what a call does as an action: the command that does the same, where all of it is known; else the call."""
     agent, call = question.agent, question.call
     known = call.kind in ("command", "touch") and not call.doubts
+    shell = _interpreter(agent, environ, project) if call.shell else _LOGIN_BASH
     try:
         content = call.text if known else shown(question.name, question.inputs)
     except NotACall as error:
@@ -687,7 +735,7 @@ def _action(question: Question, environ: Mapping[str, str], project: Path) -> Ac
         type="bash" if known else FUNCTION,
         cwd=question.directory(project),
         project=str(project),
-        interpreter=_interpreter(agent, environ, project) if known else (agent.name, "call"),
+        interpreter=shell if known else (agent.name, "call"),
         agent=agent.name,
         call_id=question.called[2],
         model_intent=str(question.inputs.get("description") or "")[:4_000],

@@ -60,13 +60,13 @@ class Question:
         self._nonce = nonce
         self._body = _object_of(data)
         self.asked_after = -1  # the number of the last event before it was judged
-        event = self.said("event") if agent.event else ""
-        self.ended = event in agent.after
+        self.event = self.said("event") if agent.event else ""
+        self.ended = self.event in agent.after
         """The call has been made: what became of it is told."""
-        self.failed = self.ended and event != agent.after[0]
-        if event != agent.event and not self.ended:
-            raise BadQuestion(f"this hook is for {agent.event}, and was called for {event!r}")
-        name, inputs = self.said("name"), self.said("inputs")
+        self.failed = self.ended and self.event != agent.after[0]
+        if self.event not in (agent.event, *agent.also) and not self.ended:
+            raise BadQuestion(f"this hook is for {agent.event}, and was called for {self.event!r}")
+        name, inputs = self._called()
         if isinstance(inputs, str):  # Copilot CLI had them as JSON in a text
             inputs = _object_of(inputs)
         if not isinstance(name, str) or not isinstance(inputs, dict):
@@ -77,6 +77,16 @@ class Question:
             self.call: Call = call_of(agent.name, name, inputs)
         except NotACall as error:
             raise BadQuestion(str(error)) from None
+
+    def _called(self) -> tuple[Any, Any]:
+        """Return which tool is called, and what it is given, as the event that tells of it has them."""
+        name, inputs = self.said("name"), self.said("inputs")
+        if self.event == self.agent.event or self.ended:
+            return name, inputs
+        called, given = self.agent.also[self.event]
+        if "{}" in called and not isinstance(name, str):
+            return None, None
+        return called.format(name), {each: self._body.get(each) for each in given} if given else inputs
 
     def said(self, field: str, default: Any = None) -> Any:
         """Return what a field of it says (see `coding_agents.PRE_TOOL_USE`)."""
@@ -117,7 +127,7 @@ class Question:
     def rendered(self, reply: Reply) -> bytes:
         """Return what the agent is to read; a denial is said by `client.deny`."""
         out = _FORMS[self.agent.form](reply, self.inputs)
-        return json.dumps(out).encode() + b"\n" if out else b""
+        return b"" if out is None else json.dumps(out).encode() + b"\n"
 
     def receipt(self, reply: Reply) -> dict[str, str]:
         """Return what the log says of it, and of this answer, that nobody can guess either from."""
@@ -142,9 +152,9 @@ def _object_of(data: bytes | str) -> dict[str, Any]:
 # ---- the forms of what is no denial
 
 
-def _pre_tool_use(reply: Reply, inputs: Inputs) -> dict[str, Any]:
+def _pre_tool_use(reply: Reply, inputs: Inputs) -> dict[str, Any] | None:
     if reply.verdict == "none":
-        return {}
+        return None
     specific: dict[str, Any] = {
         "hookEventName": "PreToolUse",
         "permissionDecision": reply.verdict,
@@ -155,18 +165,18 @@ def _pre_tool_use(reply: Reply, inputs: Inputs) -> dict[str, Any]:
     return {"hookSpecificOutput": specific}
 
 
-def _decision(reply: Reply, inputs: Inputs) -> dict[str, Any]:
+def _decision(reply: Reply, inputs: Inputs) -> dict[str, Any] | None:
     if reply.verdict == "none":
-        return {}
+        return None
     out: dict[str, Any] = {"decision": reply.verdict, "reason": reply.reason}
     if reply.command:
         out["hookSpecificOutput"] = {"hookEventName": "BeforeTool", "tool_input": {**inputs, "command": reply.command}}
     return out
 
 
-def _permission_decision(reply: Reply, inputs: Inputs) -> dict[str, Any]:
+def _permission_decision(reply: Reply, inputs: Inputs) -> dict[str, Any] | None:
     if reply.verdict == "none":
-        return {}
+        return None
     out: dict[str, Any] = {"permissionDecision": reply.verdict, "permissionDecisionReason": reply.reason}
     if reply.command:
         out["modifiedArgs"] = {**inputs, "command": reply.command}
@@ -179,12 +189,18 @@ def _plugin(reply: Reply, inputs: Inputs) -> dict[str, Any]:
     return {"decision": reply.verdict, "reason": reply.reason, **changed}
 
 
-_FORMS: Mapping[str, Callable[[Reply, Inputs], dict[str, Any]]] = {
+def _permission(reply: Reply, inputs: Inputs) -> dict[str, Any]:
+    """Cursor takes no word at all for a hook that has failed."""
+    return {} if reply.verdict == "none" else {"permission": reply.verdict}
+
+
+_FORMS: Mapping[str, Callable[[Reply, Inputs], dict[str, Any] | None]] = {
     "pre-tool-use": _pre_tool_use,
     "decision": _decision,
     "permission-decision": _permission_decision,
     "plugin": _plugin,
     "cancel": lambda reply, inputs: {"cancel": False},
+    "permission": _permission,
 }
 
 

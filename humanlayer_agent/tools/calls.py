@@ -54,6 +54,7 @@ class Call:
         directory: the directory it names to work in; "" where it names none.
         unsandboxed: it is to run outside of the agent's own sandbox.
         notes: names of arguments that don't belong to what is done.
+        shell: a shell runs some of it, and no tool of the agent all of it.
     """
 
     kind: Kind
@@ -62,6 +63,7 @@ class Call:
     directory: str = ""
     unsandboxed: bool = False
     notes: frozenset[str] = frozenset()
+    shell: bool = False
 
 
 def call_of(agent: str, name: str, given: Mapping[str, Any], catalog: Catalog | None = None) -> Call:
@@ -129,6 +131,7 @@ def _all_of(calls: Sequence[Call]) -> Call:
         next((each.directory for each in calls if each.directory), ""),
         any(each.unsandboxed for each in calls),
         frozenset.intersection(*(each.notes for each in calls)),
+        any(each.shell for each in calls),
     )
 
 
@@ -268,6 +271,7 @@ def _reading(tool: Tool, given: Mapping[str, Any]) -> Call:
         places[0],
         flags,
         frozenset(tool.named("note")),
+        bool(found.get("bash")),
     )
 
 
@@ -409,13 +413,14 @@ def _patched(found: Mapping[str, list[str]]) -> str:
 
 
 def _contacted(found: Mapping[str, list[str]]) -> str:
+    """Whoever fetches something may be led elsewhere by the answer: a browser is, and some of the tools are."""
     if "url" not in found and "urls" not in found:
         return ""
     in_texts = [each for text in found.get("urls", ()) for each in _ADDRESS.findall(text)]
     addresses = [*found.get("url", ()), *in_texts]
     if not addresses or not all(map(_PLAIN_ADDRESS.fullmatch, addresses)):
-        return 'curl -- "$ADDRESS"'
-    return f"curl -g -- {' '.join(map(shlex.quote, addresses))}"
+        return 'curl -L -- "$ADDRESS"'
+    return f"curl -gL -- {' '.join(map(shlex.quote, addresses))}"
 
 
 _MAKERS: tuple[Callable[[Mapping[str, list[str]]], str], ...] = (

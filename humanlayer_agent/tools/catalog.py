@@ -9,13 +9,14 @@ what it may take, each argument with its slot:
 `[read]` stands for one or several files, `{takes: ...}` for an object, and that in brackets for several. Slots are in
 `SLOTS`. `needs` names arguments of which at least one is given. `does` says it as a shell command with words in braces,
 where slots do not suffice. `changes` is a pattern of commands that the agent makes others of, after its hook has heard
-of them: nobody knows what runs. Names of tools that do nothing of which their agent would not ask by other calls stand
-under `leaves`. Whatever is not listed is not guessed: a tool, or an argument, that nobody knows is asked about.
+of them: nobody knows what runs. `typed_into` has names of programs, or that of an agent with the same. Names of tools
+that do nothing of which their agent would not ask by other calls stand under `leaves`. Whatever is not listed is not
+guessed: a tool, or an argument, that nobody knows is asked about.
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,9 @@ def load(folder: Path = _FOLDER) -> Catalog:
         if tools.name in found:
             raise ToolsError(f"{path}:1: {tools.name} has a file already")
         found[tools.name] = tools
+    for name, tools in agents.items():
+        if len(tools.typed_into) == 1 and (other := agents.get(min(tools.typed_into))) is not None:
+            agents[name] = replace(tools, typed_into=other.typed_into)
     return Catalog(agents, servers)
 
 
@@ -182,8 +186,10 @@ class _File:
             if is_server and key in found:
                 raise self._error(found[key], f"{key} is for agents")
         mcp = self._text(found["mcp"]) if "mcp" in found else ""
-        if not is_server and (mcp.count("{server}") != 1 or mcp.count("{tool}") != 1):
-            raise self._error(found.get("mcp", root), "mcp says how the agent calls tools: with {server} and {tool}")
+        if not is_server and (mcp.count("{server}") > 1 or mcp.count("{tool}") != 1):
+            raise self._error(
+                found.get("mcp", root), "mcp says how the agent calls tools: with {server} and {tool}, or {tool} alone"
+            )
         if "tools" not in found:
             raise self._error(root, "tools is missing")
         tools = {name: self._tool(name, node) for name, node in self._mapping(found["tools"], "tools").items()}

@@ -4,15 +4,19 @@ Run by the pytest of an environment that has the libraries: see test_adapters.py
 """
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain_core.tools import InjectedToolCallId, StructuredTool
+from langchain_core.tools import tool as langchain_tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.types import Command
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, Field, SecretStr
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, Tool, ToolApproved, ToolDenied
 from pydantic_ai.messages import ToolReturnPart
 
@@ -148,6 +152,98 @@ def test_the_app_is_asked_once_who_has_answered(scene: Scene) -> None:
     graph = Thread(scene, scene.gate())
     assert graph.resume(who, LOOK, APPROVE, LOOK)
     assert asked == ["c0"]
+
+
+def called(scene: Scene, gate: Gate, tool: Any, given: dict[str, Any], way: str = "invoke") -> str:
+    """What the model is told of one call of a tool."""
+    agent = create_agent(langchain.Scripted(calls=[given], asked=[]), [tool], middleware=[ApprovalMiddleware(gate)])
+    state = asyncio.run(agent.ainvoke({"messages": "go"})) if way == "ainvoke" else agent.invoke({"messages": "go"})
+    return str(state["messages"][-2].text)
+
+
+def plain(what: str) -> str:
+    return what.replace("_", "")
+
+
+class Given(BaseModel):
+    what: Annotated[str, AfterValidator(plain)]
+    times: int = 2
+
+
+class Loose(Given, extra="allow"):
+    """Its tool gets what it does not know as well."""
+
+
+def acting(scene: Scene, schema: Any) -> Any:
+    def act(what: str, times: int = 2, **more: Any) -> str:
+        assert isinstance(times, int)
+        return scene.act(f"{what} {times}{more or ''}")
+
+    return StructuredTool.from_function(act, name=TOOL, description="Acts.", args_schema=schema)
+
+
+@WAYS
+@pytest.mark.parametrize(
+    ("schema", "given", "judged", "ran"),
+    [
+        (Given, {"what": "good", "times": "3"}, {"what": "good", "times": 3}, ["good 3"]),
+        (Given, {"what": "go_od"}, {"what": "good", "times": 2}, ["good 2"]),
+        (Given, {"what": "good", "decoy": "deny"}, {"what": "good", "times": 2}, ["good 2"]),
+        (Given, {"what": "de_ny"}, {"what": "deny", "times": 2}, []),
+        (Given, {"what": "good", "times": "many"}, None, []),
+        (
+            Loose,
+            {"what": "good", "more": "de_ny"},
+            {"what": "good", "times": 2, "more": "de_ny"},
+            ["good 2{'more': 'de_ny'}"],
+        ),
+        (Loose, {"what": "good", "more": "deny"}, {"what": "good", "times": 2, "more": "deny"}, []),
+        (Given.model_json_schema(), {"what": "good"}, {"what": "good", "times": 2}, ["good 2"]),
+        (Given.model_json_schema(), {"what": "good", "times": "3"}, None, []),
+        (Given.model_json_schema(), {"what": "good", "decoy": "x"}, None, []),
+    ],
+)
+def test_what_a_langchain_tool_gets_is_judged(
+    scene: Scene, schema: Any, given: dict[str, Any], judged: dict[str, Any] | None, ran: list[str], way: str
+) -> None:
+    gate = scene.gate()
+    told = called(scene, gate, acting(scene, schema), given, way)
+    assert scene.ran == ran, told
+    seen = [each["command"] for each in events(gate, "decision.evaluated")]
+    assert seen == ([] if judged is None else [f"{TOOL}({json.dumps(judged)})"])
+    assert judged is not None or told.startswith("Not executed: act does not take what it is given")
+
+
+@WAYS
+def test_what_the_graph_puts_in_is_not_judged_and_no_model_writes_it(scene: Scene, way: str) -> None:
+    @langchain_tool(TOOL)
+    def act(
+        what: Annotated[str, AfterValidator(plain)],
+        runtime: ToolRuntime,
+        state: Annotated[dict[str, Any], InjectedState],
+        call: Annotated[str, InjectedToolCallId],
+    ) -> str:
+        """Acts."""
+        assert runtime.tool_call_id == call == "c0"
+        assert state["messages"]
+        return scene.act(what)
+
+    gate = scene.gate()
+    called(scene, gate, act, {"what": "go_od", "decoy": "deny"}, way)
+    assert scene.ran == ["good"]
+    assert [each["command"] for each in events(gate, "decision.evaluated")] == [f'{TOOL}({{"what": "good"}})']
+    for name in ("runtime", "state", "call"):
+        assert f"takes no {name}" in called(scene, gate, act, {"what": "good", name: {}}, way)
+    assert scene.ran == ["good"]
+
+
+def test_what_a_langchain_tool_would_get_without_being_shown_is_denied(scene: Scene) -> None:
+    def act(what: SecretStr) -> str:
+        return scene.act(what.get_secret_value())
+
+    tool = StructuredTool.from_function(act, name=TOOL, description="Acts.")
+    assert "is not all shown" in called(scene, scene.gate(), tool, {"what": "good"})
+    assert scene.ran == []
 
 
 def deferring(scene: Scene, gate: Gate, **tool: Any) -> tuple[Any, ToolApprovals]:

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, HostedMCPTool, Runner, function_tool
+from agents import Agent, HostedMCPTool, Runner, function_tool, handoff
 from agents.testing import ScriptedModel, assistant_message, function_call
 from openai.types.responses.response_output_item import McpApprovalRequest
+from pydantic import BaseModel
 from smolagents import CodeAgent, Tool, ToolCallingAgent, tool
 
 from humanlayer_agent.adapters import AppUser, openai_agents, smolagents
 from humanlayer_agent.adapters.tool_calls import completed
-from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.errors import ActionDenied, ConfigError
 from tests.adapters.behaviours import Broken
 from tests.adapters.drivers.smolagents import Scripted
 from tests.adapters.scenes import TOOL, Scene, events
@@ -64,6 +65,41 @@ def test_a_handoff_that_is_added_later_is_supervised(
     result = asyncio.run(Runner.run(add(outer, inner), "go"))
     assert scene.ran == []
     assert outputs(result)[-1].startswith("Not executed: the policy forbids this")
+
+
+class Note(BaseModel):
+    what: str
+
+
+@of("openai_agents")
+@pytest.mark.parametrize(
+    ("what", "ran", "ends"), [("good", ["good"], False), ("deny", [], True), ("ask me", ["ask me"], False)]
+)
+def test_code_of_a_handoff_is_judged(adapter: str, scene: Scene, what: str, ran: list[str], ends: bool) -> None:
+    inner = Agent(name="inner", model=ScriptedModel([[assistant_message("done")]]))
+    over = handoff(inner, on_handoff=lambda _, note: scene.act(note.what) and None, input_type=Note)
+    handing = ScriptedModel([[function_call("transfer_to_inner", {"what": what}, call_id="h")]])
+    gate = scene.gate("approve")
+    outer = openai_agents.ToolApprovals(gate).supervise(Agent(name="outer", model=handing, handoffs=[over]))
+    if ends:
+        with pytest.raises(ActionDenied, match="deny: deny"):
+            asyncio.run(Runner.run(outer, "go"))
+    else:
+        assert asyncio.run(Runner.run(outer, "go")).last_agent.name == "inner"
+    assert scene.ran == ran
+    assert [each["tool"] for each in events(gate, "decision.evaluated")] == ["transfer_to_inner"]
+
+
+@of("openai_agents")
+@pytest.mark.parametrize("code", [None, lambda _: None])
+def test_a_handoff_without_code_of_its_own_is_none_of_a_tool(adapter: str, scene: Scene, code: Any) -> None:
+    inner = Agent(name="inner", model=ScriptedModel([[assistant_message("done")]]))
+    handing = ScriptedModel([[function_call("transfer_to_inner", {}, call_id="h")]])
+    gate = scene.gate()
+    over = handoff(inner, on_handoff=code) if code else handoff(inner)
+    outer = openai_agents.ToolApprovals(gate).supervise(Agent(name="outer", model=handing, handoffs=[over]))
+    assert asyncio.run(Runner.run(outer, "go")).last_agent.name == "inner"
+    assert len(list(events(gate, "decision.evaluated"))) == (0 if code is None else 1)
 
 
 @of("openai_agents")

@@ -190,6 +190,81 @@ def test_gemini(look: Look, tmp_path: Path) -> None:
     assert [each.status for each in look("hooks")] == ["warning"]
 
 
+def test_cursor(look: Look, project: Path) -> None:
+    path = hook_settings.settings_path(AGENTS["cursor"])
+    path.parent.mkdir()
+    (missing,) = look("hooks")
+    assert (missing.status, missing.todo) == ("warning", "hla init --cursor")
+    assert main(["init", "--yes", "--cursor"]) == 0
+    works, untried = look("hooks")
+    assert (works.status, works.said) == ("ok", "Cursor asks us before it runs something")
+    assert (untried.status, "nobody has seen that Cursor obeys our hook" in untried.said) == ("warning", True)
+    settings = json.loads(path.read_text())
+    others = {"version": 1, "hooks": {"afterFileEdit": [{"command": "./format.sh"}]}}
+    for entry in ({"command": "./check.sh"}, {"type": "prompt", "prompt": "is it safe?"}):
+        overruled = written(project / ".cursor/hooks.json", {"version": 1, "hooks": {"preToolUse": [entry]}})
+        found = look("hooks")
+        assert [each.status for each in found] == ["ok", "warning", "warning"]
+        assert f"answers count before ours where they differ: {overruled}" in found[1].said
+    written(project / ".cursor/hooks.json", others)
+    settings["hooks"]["beforeReadFile"] = []
+    settings["hooks"]["preToolUse"][0]["failClosed"] = "true"
+    written(path, settings)
+    assert [(each.status, each.said) for each in look("hooks")][1:3] == [
+        ("warning", "Cursor does not ask us at beforeReadFile"),
+        ("failed", "Cursor goes on where our hook fails or is late: failClosed is not set"),
+    ]
+
+
+def test_mcp_servers_that_nobody_stands_before(look: Look, project: Path, tmp_path: Path) -> None:
+    assert look("mcp") == []
+    home, local = Path.home(), {"command": "npx", "args": ["-y", "forge"], "env": {"TOKEN": "x"}}
+    written(project / ".mcp.json", {"mcpServers": {"forge": local}})
+    written(home / ".claude.json", {"mcpServers": {"a": {"type": "http", "url": "https://x.invalid/mcp"}}})
+    written(home / ".codex/config.toml", '[mcp_servers.b]\ncommand = "uvx"\nargs = ["b"]\n')
+    written(home / ".config/opencode/opencode.json", {"mcp": {"c": {"type": "local", "command": ["uvx", "c"]}}})
+    found = look("mcp", PATH=str(tmp_path), XDG_CONFIG_HOME="")
+    assert {each.status for each in found} == {"warning"}
+    start = [sys.executable, "-I", "-m", "humanlayer_agent.cli", "mcp", "--name"]
+
+    def ours(*words: str) -> list[str]:
+        return [*start, *words]
+
+    def split(words: list[str]) -> str:
+        return f"command {json.dumps(words[0])}, args {json.dumps(words[1:])}"
+
+    told = {each.said.split(" MCP server ")[1].split()[0]: each for each in found}
+    assert told.keys() == {"forge", "a", "b", "c"}
+    assert split(ours("forge", "--pass-env", "TOKEN", "--", "npx", "-y", "forge")) in told["forge"].todo
+    assert split(ours("a", "--http", "https://x.invalid/mcp")) in told["a"].todo
+    assert "--bearer-env" in told["a"].todo
+    assert split(ours("b", "--", "uvx", "b")) in told["b"].todo
+    assert f'"command": {json.dumps(ours("c", "--", "uvx", "c"))}' in told["c"].todo
+    assert str(project / ".mcp.json") in told["forge"].said
+    behind = ours("forge", "--", "npx")
+    of_project = {"projects": {"/x": {"mcpServers": {"deep": local}}}}
+    written(project / ".mcp.json", {"mcpServers": {"forge": {"command": behind[0], "args": behind[1:]}}})
+    written(
+        home / ".claude.json",
+        {"mcpServers": {"a": {"command": "/usr/bin/hla", "args": ["mcp", "--http", "x"]}}, **of_project},
+    )
+    written(home / ".codex/config.toml", "x = [")
+    assert main(["init", "--yes", "--claude-code", "--opencode"]) == 0
+    assert [(each.status, "our hook judges" in each.said) for each in look("mcp", XDG_CONFIG_HOME="")] == [
+        ("ok", True),
+        ("warning", False),
+        ("ok", True),
+    ]
+    assert main(["init", "--yes", "--cursor"]) == 0
+    cursors = written(home / ".cursor/mcp.json", {"mcpServers": {"d": {"command": "d"}}})
+    (untried,) = (each for each in look("mcp", XDG_CONFIG_HOME="") if str(cursors) in each.said)
+    assert (untried.status, "nobody has seen that our hook" in untried.said) == ("warning", True)
+    cursors.unlink()
+    written(home / ".claude.json", "[]")
+    written(project / ".mcp.json", {"mcpServers": [1], "x": None})
+    assert [each.status for each in look("mcp", XDG_CONFIG_HOME="")] == ["warning", "ok"]
+
+
 @pytest.mark.parametrize("name", ["copilot", "opencode", "cline"])
 def test_agents_whose_hook_is_a_file_of_its_own(look: Look, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)

@@ -138,6 +138,7 @@ def test_nothing_fails_after_init(settled: None, capsys: pytest.CaptureFixture[s
         "channels.links",
         "routes.on_call",
         "hooks",
+        "mcp",
     }
     assert {each["status"] for each in found} <= {"ok", "warning"}
     assert all(each["todo"] for each in found if each["status"] == "failed")

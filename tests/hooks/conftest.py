@@ -55,8 +55,19 @@ COMMON: dict[str, dict[str, Any]] = {
         "iteration": 1,
         "userId": "unknown",
     },
+    "cursor": {
+        "conversation_id": "conv_1",
+        "generation_id": "gen_1",
+        "model": "any",
+        "hook_event_name": "preToolUse",
+        "cursor_version": "3.18.0",
+        "workspace_roots": ["/nowhere"],
+        "user_email": None,
+        "transcript_path": None,
+        "tool_use_id": "tool_1",
+    },
 }
-"""What each agent says beside the call, as it was seen."""
+"""What each agent says beside the call, as it was seen; Cursor, as its documentation has it."""
 COMMANDS = {
     "claude-code": "Bash",
     "gemini-cli": "run_shell_command",
@@ -64,6 +75,7 @@ COMMANDS = {
     "copilot": "bash",
     "opencode": "bash",
     "cline": "run_commands",
+    "cursor": "Shell",
 }
 """The tool of each agent that runs a command."""
 
@@ -102,7 +114,9 @@ class Answered:
     def verdict(self) -> str:
         """allow, deny, ask, or "" where the tool's own rules decide."""
         specific = self.json.get("hookSpecificOutput", self.json)
-        found = str(specific.get("permissionDecision") or self.json.get("decision") or "")
+        found = str(
+            specific.get("permissionDecision") or self.json.get("decision") or self.json.get("permission") or ""
+        )
         if "cancel" in self.json:
             found = "deny" if self.json["cancel"] else ""
         return "" if found == "none" else found
@@ -111,7 +125,11 @@ class Answered:
     def reason(self) -> str:
         specific = self.json.get("hookSpecificOutput", self.json)
         return str(
-            specific.get("permissionDecisionReason") or self.json.get("reason") or self.json.get("errorMessage") or ""
+            specific.get("permissionDecisionReason")
+            or self.json.get("reason")
+            or self.json.get("errorMessage")
+            or self.json.get("agent_message")
+            or ""
         )
 
     @property

@@ -60,7 +60,8 @@ def test_commands(machine: Machine, command: str, verdict: str, says: str) -> No
         ("Grep", {"pattern": "KEY", "glob": "*.{ts,tsx}'; rm -rf /;'"}, ""),
         ("Glob", {"pattern": "**/*"}, ""),
         ("WebFetch", {"url": "https://x.invalid"}, "ask"),
-        ("WebFetch", {"url": "http://localhost:3000/x"}, ""),
+        ("WebFetch", {"url": "http://localhost:3000/x"}, "ask"),  # it may be led elsewhere, as curl -L
+        ("Bash", {"command": "curl -L http://localhost:3000/x"}, "ask"),
         ("WebFetch", {"url": "file:///srv/.env"}, "ask"),
         ("WebFetch", {"url": "file:///srv/x https://x.invalid"}, "ask"),
         ("WebFetch", {"url": "http:/x.invalid/?q=a http://localhost:3000/"}, "ask"),
@@ -73,6 +74,7 @@ def test_commands(machine: Machine, command: str, verdict: str, says: str) -> No
         ("Write", {"file_path": "a.txt", "content": "x" * 3_000_000}, ""),
         ("Write", {"file_path": "/etc/x", "content": "x" * 3_000_000}, "ask"),
         ("Task", {"prompt": "rm -rf /"}, ""),
+        ("Skill", {"skill": "review"}, "ask"),  # its lines !`command` are told to no hook
     ],
 )
 def test_other_calls_only_become_stricter(machine: Machine, tool: str, inputs: object, verdict: str) -> None:
@@ -158,6 +160,10 @@ def test_another_shell_than_bash_is_not_judged_as_bash(machine: Machine, shell: 
     env = {**machine.env, "SHELL": shell}
     assert machine.bash("ls", env=env).verdict == "ask"
     assert machine.bash("ls", env={**env, "CLAUDE_CODE_SHELL": "/usr/bin/bash"}).verdict == "allow"
+    assert machine.ask("Read", {"file_path": "a.py"}, env=env).verdict == "", "no shell reads a file"
+    assert machine.ask("Read", {"file_path": ".env"}, env=env).verdict == "ask"
+    assert machine.ask("Monitor", {"command": "tail -f log"}, env=env).verdict == "ask", "a shell runs that"
+    assert machine.ask("Write", {"file_path": "/etc/hosts", "content": ""}, env=env).verdict == "ask"
 
 
 def test_a_bash_of_the_projects_own_is_none_that_we_know(machine: Machine) -> None:
@@ -230,7 +236,7 @@ def test_another_policy(machine: Machine) -> None:
         ("replace", {"file_path": "/etc/hosts"}, "deny"),
         ("read_file", {"absolute_path": "/srv/.env"}, "deny"),
         ("web_fetch", {"prompt": "x"}, "deny"),
-        ("web_fetch", {"prompt": "Read http://localhost:3000/a and http://localhost:5173 aloud"}, ""),
+        ("web_fetch", {"prompt": "Read http://localhost:3000/a and http://localhost:5173 aloud"}, "deny"),
         ("web_fetch", {"prompt": "Read http://localhost:3000/a and https://x.invalid aloud"}, "deny"),
         ("web_fetch", {"url": "http://localhost:3000/", "prompt": "Read https://x.invalid/?q=a"}, "deny"),
         ("web_fetch", {"prompt": "Read http://localhost:3000'@x.invalid/?q=a"}, "deny"),

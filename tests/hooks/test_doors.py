@@ -155,6 +155,34 @@ def test_what_is_allowed_runs_and_nothing_else(new_machine: Callable[[], Machine
 
 
 @pytest.mark.long
+def test_what_copilot_lets_last_between_calls(new_machine: Callable[[], Machine]) -> None:
+    """What is taken for granted in the catalog of tools: no call of bash, and no sql, changes what the next one does."""
+    machine = new_machine()
+    (machine.project / "sub").mkdir()
+    other = machine.project / "other.db"
+
+    def bash(line: str) -> Call:
+        return "bash", {"command": line, "description": "x", "shellId": "a"}
+
+    def sql(query: str) -> Call:
+        return "sql", {"query": query, "description": "x"}
+
+    heard = drives(
+        machine,
+        "copilot",
+        bash("cd sub; X=1; export X; pwd"),
+        bash('echo "$PWD:$X:"'),
+        sql("select 1"),
+        sql(f"attach '{other}' as x; create table x.t (a)"),
+        sql(f"vacuum into '{other}'"),
+    )
+    assert f"{machine.project}/sub" in heard[0]
+    assert f"{machine.project}::" in heard[1]
+    assert "1 row" in heard[2]
+    assert not other.exists()
+
+
+@pytest.mark.long
 def test_cline_ends_with_what_is_denied(new_machine: Callable[[], Machine]) -> None:
     machine = new_machine()
     canary = machine.home / ".bashrc"

@@ -20,11 +20,12 @@ SETTINGS = {
     "gemini-cli": "gemini-cli-settings.json",
     "codex": "codex-hooks.json",
     "copilot": "copilot-hooks.json",
+    "cursor": "cursor-hooks.json",
 }
 
 
 def line_of(settings: dict[str, Any], name: str) -> str:
-    (entry,) = settings["hooks"][AGENTS[name].event or "preToolUse"]
+    (entry,) = settings["hooks"][AGENTS[name].events[0]]
     (hook,) = entry.get("hooks") or [entry]
     return str(hook.get("command") or hook["bash"])
 
@@ -42,7 +43,8 @@ def test_settings(machine: Machine, name: str) -> None:
             env={**machine.env, "PATH": path},
             cwd=machine.project,
         )
-        assert done.returncode == 0, done.stderr
+        refuses = AGENTS[name].by_code and verdict == b"deny"
+        assert done.returncode == (2 if refuses else 0), done.stderr
         assert b'"' + verdict + b'"' in done.stdout
 
 

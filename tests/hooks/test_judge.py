@@ -68,8 +68,10 @@ def test_nothing_is_started_for_a_tool_that_no_longer_waits(project: Path) -> No
         ("TodoWrite", {"todos": []}, "none", "none"),
         ("Agent", {"prompt": "x", "subagent_type": "Explore"}, "none", "none"),
         ("WebSearch", {"query": "x"}, "none", "deny"),
-        ("Skill", {"skill": "deploy"}, "none", "ask"),
-        ("Skill", {"skill": "review"}, "none", "none"),
+        ("CronCreate", {"prompt": "deploy"}, "none", "ask"),
+        ("CronCreate", {"prompt": "review"}, "none", "none"),
+        ("Skill", {"skill": "deploy"}, "ask", "ask"),
+        ("Skill", {"skill": "review"}, "ask", "none"),
         ("BrandNewTool", {"x": 1}, "ask", "ask"),
         ("mcp__forge__get_issue", {"repo": "acme/x"}, "ask", "none"),
         ("mcp__forge__get_issue", {"repo": "acme/y"}, "ask", "ask"),
@@ -91,7 +93,8 @@ policy: test
 extends: [builtin:default]
 rules:
   - {id: no-search, decision: deny, reason: No., when: {tool: WebSearch}}
-  - {id: deploys, decision: ask, reason: Deploys., when: {tool: {name: Skill, args: {skill: deploy*}}}}
+  - {id: deploys, decision: ask, reason: Deploys., when: {tool: {name: CronCreate, args: {prompt: deploy*}}}}
+  - {id: skills, decision: allow, reason: Read., when: {tool: {name: Skill, args: {skill: review}}}}
   - {id: reads, decision: allow, reason: Reads., when: {tool: {name: mcp__forge__get_*, args: {repo: acme/x}}}}
   - {id: locks, decision: deny, reason: No., when: {tool: {name: Write, args: {file_path: {within: "**/*.lock"}}}}}
 """

@@ -88,7 +88,7 @@ def answered(judge: server.Server, project: Path, agent: str, data: bytes) -> st
     assert code == b"0"
     said = json.loads(out or b"{}")
     found = said.get("hookSpecificOutput", said)
-    verdict = found.get("permissionDecision") or found.get("decision") or "none"
+    verdict = found.get("permissionDecision") or found.get("decision") or found.get("permission") or "none"
     assert verdict in ("allow", "ask", "none")
     return str(verdict)
 
@@ -144,7 +144,8 @@ def strangers(agent: str, project: Path) -> Iterator[bytes]:
     """Tools and arguments that nobody knows, and names that look like those of others."""
     own = COMMANDS[agent]
     for name in (*(each.format(own, own) for each in LOOKALIKES), own.swapcase(), own + own, *NAMES):
-        yield text_of(sound(agent, project, name))
+        if name != own:
+            yield text_of(sound(agent, project, name))
     for tool in load().agents[agent].tools.values():
         for argument in ("path2", "command ", "Command", "cmd", "files_also", "c\u043emmand", "\0", "sandbox"):
             least = {name: "x" for name, each in tool.takes.items() if not each.optional}

@@ -330,12 +330,7 @@ def _what(event: dict[str, Any]) -> str:
     said = {name: _text(value) for name, value in event.items()}
     match event["type"].partition(".")[0]:
         case "decision":
-            by = " by grant ".join(
-                (said.get("rule") or "default", *(_text(each)[:4] for each in event.get("grants") or ()))
-            )
-            command = said["command"]
-            shown = command if len(command) <= _SHOWN else f"{command[:_SHOWN]}... ({len(command)} characters)"
-            return " ".join(filter(None, (said["verdict"].upper(), f"[{by}]", said.get("denied"), shown)))
+            return _decision(event, said)
         case "vote":
             who = f"{said['answer']} by {_text(event['approver']['principal'])} ({_text(event['approver']['channel'])})"
             return "; ".join(filter(None, (who, said["comment"], said.get("why", ""))))
@@ -382,6 +377,16 @@ def _what(event: dict[str, Any]) -> str:
             return " ".join(said[name] for name in names if name in said)
         case _:
             return " ".join(filter(None, (said.get("channel"), said.get("server"), _tools(event))))
+
+
+def _decision(event: dict[str, Any], said: dict[str, str]) -> str:
+    """What was decided of a command, and by what; of a call that was left to a coding agent, which it is."""
+    if "wanted" in said:
+        return said["wanted"]
+    by = " by grant ".join((said.get("rule") or "default", *(_text(each)[:4] for each in event.get("grants") or ())))
+    command = said["command"]
+    shown = command if len(command) <= _SHOWN else f"{command[:_SHOWN]}... ({len(command)} characters)"
+    return " ".join(filter(None, (said["verdict"].upper(), f"[{by}]", said.get("denied"), shown)))
 
 
 def _tools(event: dict[str, Any]) -> str:

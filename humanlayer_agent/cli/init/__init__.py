@@ -54,6 +54,7 @@ def init(
     copilot: Annotated[bool, typer.Option("--copilot", help="The same for GitHub Copilot CLI.")] = False,
     opencode: Annotated[bool, typer.Option("--opencode", help="The same for OpenCode.")] = False,
     cline: Annotated[bool, typer.Option("--cline", help="The same for Cline's command line.")] = False,
+    cursor: Annotated[bool, typer.Option("--cursor", help="The same for Cursor.")] = False,
     ask: Annotated[
         Literal["tool", "wait", "deny"] | None,
         typer.Option(help="With a coding agent: who is asked; see hla hook --help."),
@@ -77,6 +78,7 @@ def init(
         "copilot": copilot,
         "opencode": opencode,
         "cline": cline,
+        "cursor": cursor,
     }
     agents = [AGENTS[name] for name, wanted in given.items() if wanted]
     if ask and not agents:

@@ -122,7 +122,9 @@ def test_tail_shows_the_newest(gate: Gate, hla: Hla) -> None:
 def test_what_has_no_permit_and_what_a_hook_tells_are_lines_with_a_reason(gate: Gate, hla: Hla) -> None:
     gate.store.record(events.PERMIT_REFUSED, why="there is no such permit")
     gate.store.record(events.HOOK_UNCONFINED, agent="claude-code", session="s", why="its own sandbox is switched on")
-    refused, told = hla("audit", "tail", "-n", "2").output.splitlines()
+    gate.store.record(events.DECISION_LEFT, wanted="cursor: Shell (judged before)")
+    refused, told, left = hla("audit", "tail", "-n", "3").output.splitlines()
+    assert left.endswith("decision.left       cursor: Shell (judged before)")
     assert refused.endswith("permit.refused      there is no such permit")
     assert told.endswith("hook.unconfined     claude-code its own sandbox is switched on")
 
