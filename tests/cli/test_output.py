@@ -71,6 +71,7 @@ CALLS = {
     ("catalog test", ""): "catalog test ./catalog.yaml",
     ("catalog lint", ""): "catalog lint ./catalog.yaml",
     ("audit report", ""): "audit report",
+    ("audit evidence", ""): "audit evidence --map soc2",
     ("audit tail", ""): "audit tail",
     ("audit query", ""): "audit query --type decision",
     ("audit verify", ""): "audit verify",
