@@ -54,6 +54,7 @@ SAYS = {
         "ask",
         "mcp ask",
         "policy docs",
+        "policy serve",
         "policy schema",
         "people away",
         "people back",
