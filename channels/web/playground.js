@@ -7,6 +7,7 @@ const AGAIN = 1500; // and after which it is tried again, where too much was jud
 
 const form = document.getElementById("trial");
 const policy = document.getElementById("policy");
+const verdict = document.getElementById("verdict");
 const news = document.getElementById("news");
 let timer = 0;
 let asked = null;
@@ -25,6 +26,7 @@ async function judge() {
   if (asked !== null) asked.abort();
   const mine = (asked = new AbortController());
   form.dataset.state = "judging";
+  verdict.setAttribute("aria-busy", "true");
   try {
     const answer = await fetch(location.href, {
       method: "POST", body: new URLSearchParams(new FormData(form)), signal: mine.signal, cache: "no-store",
@@ -41,6 +43,7 @@ async function judge() {
     say("");
     lead();
     form.dataset.state = "judged";
+    verdict.setAttribute("aria-busy", "false");
     if (answer.status === 503) soon(AGAIN);
   } catch (error) {
     if (mine !== asked || error.name === "AbortError") return;

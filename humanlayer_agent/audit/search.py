@@ -11,7 +11,7 @@ from humanlayer_agent.errors import ConfigError
 
 _AGO = re.compile(r"(\d{1,6})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_CONDITION = re.compile(r"([a-z_]+(?:\.[a-z_]+)*)(!?=)(.*)", re.DOTALL)
+_CONDITION = re.compile(r"([a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)*)(!?=)(.*)", re.DOTALL)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -16,13 +16,17 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.errors import HumanlayerError
 from humanlayer_agent.locations import data_file
+
+if TYPE_CHECKING:
+    from humanlayer_agent.action import Action
+    from humanlayer_agent.policy.decision import PolicyDecision
 
 MAX_COMMAND = 20_000
 MAX_POLICY = 100_000
@@ -108,6 +112,7 @@ class Trials:
         self._setting = setting
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
 
     def __enter__(self) -> "Trials":
         with self._lock:
@@ -115,6 +120,9 @@ class Trials:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """End the process, also in the middle of a trial: whoever waits for that is told that it could not be made."""
+        self._closed = True
+        _kill(self._process)
         with self._lock:
             self._end()
 
@@ -125,6 +133,8 @@ class Trials:
         line = json.dumps({"command": command, "policy": policy}).encode() + b"\n"
         with self._lock:
             for _ in range(2):  # the second time where somebody has ended the process meanwhile
+                if self._closed:
+                    break
                 process = self._begin()
                 assert process.stdin is not None
                 assert process.stdout is not None
@@ -133,7 +143,7 @@ class Trials:
                     process.stdin.flush()
                     return Answer(**json.loads(process.stdout.readline()))
                 self._end()
-        return failed("it could not be judged: the process that judges does not begin")
+        return failed("it could not be judged: the process that judges was ended")
 
     def _begin(self) -> "subprocess.Popen[bytes]":
         if self._process is None or self._process.poll() is not None:
@@ -151,9 +161,15 @@ class Trials:
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _kill(process)
         process.wait()
+
+
+def _kill(process: "subprocess.Popen[bytes] | None") -> None:
+    """End a process that makes trials, with the trial that it makes."""
+    with suppress(ProcessLookupError):
+        if process is not None and process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def failed(words: str) -> Answer:
@@ -240,14 +256,17 @@ def _judged(setting: Setting, command: str, text: str) -> Answer:
     try:
         policy = read_draft(text, Path(setting.file), within=setting.within)
         director = build_director(policy, project=setting.project, tested=False, confined=setting.confined)
-        found = explain(director, written(command, cwd=setting.cwd)) if command.strip() else None
+        action = replace(written(command, cwd=setting.cwd), project=setting.project)
+        if not command.strip():
+            return Answer(*_rendered())
+        found = explain(director, action)
+        # Should a human approve what is asked, it may run unconfined: by that it is judged, and shown.
+        decision = director.evaluate(action) if setting.confined else found.decision
     except HumanlayerError as error:
         return Answer(*_rendered(wrong=str(error), line=_line(str(error), Path(setting.file).name)))
     except RecursionError:
         return failed("it is nested too deeply to be judged")
-    if found is None:
-        return Answer(*_rendered(wrong="", line=0))
-    return Answer(*_rendered(found=found, prompt=_prompt(setting, command, found)))
+    return Answer(*_rendered(found=found, decision=decision, prompt=_prompt(action, decision)))
 
 
 def _line(message: str, name: str) -> int:
@@ -259,22 +278,18 @@ def _line(message: str, name: str) -> int:
 # ---- what is shown ----------------------------------------------------------------------------------------
 
 
-def _prompt(setting: Setting, command: str, found: Any) -> dict[str, Any]:
+def _prompt(action: "Action", decision: "PolicyDecision") -> dict[str, Any]:
     """Return what a human would be shown: the command as it is marked, rows of the terminal, blocks of Slack."""
-    from dataclasses import replace
-
     from humanlayer_agent.approvals.model import ApprovalRequest
     from humanlayer_agent.channels.contract import Outcome
     from humanlayer_agent.channels.plain_text import rows
     from humanlayer_agent.channels.presentation import present
     from humanlayer_agent.channels.slack import message
     from humanlayer_agent.policy.decision import Verdict
-    from humanlayer_agent.tools.calls import written
 
-    action = replace(written(command, cwd=setting.cwd), project=setting.project)
-    request = ApprovalRequest("trial", "", "0" * 64, {}, action, found.decision, "os", 0, _SHOWN_MS, _SHOWN_MS)
+    request = ApprovalRequest("trial", "", "0" * 64, {}, action, decision, "os", 0, _SHOWN_MS, _SHOWN_MS)
     view = present(request)
-    asked = found.decision.verdict is Verdict.ASK
+    asked = decision.verdict is Verdict.ASK
     posted = message.asking(Outcome(request, missing=1), message.shown(request), message.Attachment.NONE, (), now=0)
     return {
         "command": view.command,
@@ -296,7 +311,7 @@ def _rendered(**values: Any) -> Iterator[str]:
     from humanlayer_agent.policy.explanation.why_not import changes
 
     made = _environment()
-    known = {"wrong": "", "line": 0, "found": None, "prompt": None} | values
+    known = {"wrong": "", "line": 0, "found": None, "decision": None, "prompt": None} | values
     shown = {"whole": whole, "described": described, "origin_of": origin_of, "changes": changes}
     for name in ("verdict", "details", "prompt"):
         yield made.get_template("trial.html").render(part=name, **known, **shown)

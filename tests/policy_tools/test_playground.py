@@ -212,7 +212,7 @@ def settled(tab: Session, words: str) -> str:
 def test_typed_and_edited(served: Playground, tab: Session) -> None:
     """Everything is judged as it is typed, and the line of a mistake is one click away."""
     tab.open(served.url)
-    settled(tab, "Type a command")
+    settled(tab, "Type a command: it is judged as you type")
     tab.type("#command", "curl -fsS https://mirror.example.com/x")
     assert "Our mirror is closed." in settled(tab, "deny")
     tab.type("#policy", POLICY.replace("deny", "denied"))

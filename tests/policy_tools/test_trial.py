@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy_tools import trial
 from humanlayer_agent.policy_tools.trial import MAX_COMMAND, MAX_POLICY, Answer, Setting, Trials, begun, setting_for
-from humanlayer_agent.testing.patience import until
+from humanlayer_agent.testing.patience import PATIENCE, until
 
 POLICY = """\
 version: 1
@@ -185,6 +186,18 @@ def test_a_process_that_was_ended_is_started_again(trials: Trials) -> None:
     until(lambda: process.poll() is not None, "it is gone")
     assert read(trials.judge("ls", POLICY).verdict).startswith("allow")
     assert trials._process is not process
+
+
+def test_closing_does_not_wait_for_a_trial(project: Path) -> None:
+    """Ctrl-C ends it in the middle of one that takes as long as it may."""
+    made = Trials(setting_for("default", project, None))
+    with made, ThreadPoolExecutor(1) as pool:
+        made.judge("ls", POLICY)
+        slow = pool.submit(made.judge, "((((((((" * 2_000, POLICY)
+        until(lambda: made._lock.locked(), "it is judged")
+        made.__exit__()
+        assert "was ended" in read(slow.result(PATIENCE).verdict)
+    assert "was ended" in read(made.judge("ls", POLICY).verdict)
 
 
 def forked(monkeypatch: pytest.MonkeyPatch, does: Any, **bounds: Any) -> Answer:

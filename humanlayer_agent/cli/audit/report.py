@@ -13,17 +13,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from humanlayer_agent.cli.audit.verify import HeadOption, RequireHeadOption, kept_heads, unwitnessed, verify_files
+from humanlayer_agent.cli.audit.verify import (
+    HeadOption,
+    RequireHeadOption,
+    by_anchor,
+    kept_heads,
+    unopened,
+    unwitnessed,
+    verify_files,
+)
 from humanlayer_agent.cli.shared.completion import run_ids
 from humanlayer_agent.cli.shared.options import FORMAT, FormatOption, StoreOption
 from humanlayer_agent.cli.shared.output import print_record, prints
 from humanlayer_agent.cli.shared.records import EvidenceRecord, ReportRecord
 from humanlayer_agent.cli.shared.store_access import open_store, time_text
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.locations import default_store_path
 
 if TYPE_CHECKING:
     from humanlayer_agent.audit.chain import Entry
     from humanlayer_agent.audit.heads import Head
+    from humanlayer_agent.audit.verify import Verification
     from humanlayer_agent.report.evidence import Evidence
     from humanlayer_agent.report.facts import Facts, Wanted
     from humanlayer_agent.report.integrity import Integrity
@@ -217,10 +227,16 @@ def _opened(
 
     if export is not None:
         return integrity(verify_files([export], heads), str(export), heads), lambda: entries_of(export)
-    opened = open_store(store)
-    with _progress("verifying") as told:
-        found = opened.verify(heads=heads, progress=told)
-    return integrity(found, str(opened.path), heads), opened.events
+    try:
+        opened = open_store(store)
+    except ConfigError as error:
+        return integrity(unopened(error), store or str(default_store_path())), lambda: iter(())
+
+    def check(known: "list[Head]") -> "Verification":
+        with _progress("verifying") as told:
+            return opened.verify(heads=known, progress=told)
+
+    return integrity(by_anchor(opened, heads, check), str(opened.path), heads), opened.events
 
 
 def entries_of(export: Path) -> "Iterator[Entry]":

@@ -19,6 +19,7 @@ from humanlayer_agent.cli import main
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker
+from tests.support.forging import forging
 
 JSON, CSV = ("--format", "json"), ("--format", "csv")
 
@@ -189,3 +190,21 @@ def test_evidence_of_a_log_that_was_edited(export: Path, capsys: Capture) -> Non
     export.write_bytes(export.read_bytes()[:-5])
     assert main(["audit", "evidence", "--map", "iso42001", "--export", str(export), "--require-head"]) == 1
     assert "don't rely on what follows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [["report"], ["evidence", "--map", "soc2"]])
+@pytest.mark.parametrize("forged", ["DELETE FROM audit_event WHERE seq > 3", "CREATE VIEW shown AS SELECT 1"])
+def test_a_store_that_was_set_back_or_does_not_even_open(
+    store: Path, capsys: Capture, command: list[str], forged: str
+) -> None:
+    """As `hla audit verify` says it: by the anchor, which is no witness, and by the schema."""
+    assert main(["audit", "head", "--store", str(store)]) == 0  # what the anchor says, it says from now on
+    with forging(store) as connection:
+        connection.execute(forged)
+    capsys.readouterr()
+    assert main(["audit", "verify", "--store", str(store)]) == 1
+    capsys.readouterr()
+    assert main(["audit", *command, "--store", str(store), *JSON]) == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["integrity"]["intact"] is False
+    assert "don't rely on what follows" in printed.err
