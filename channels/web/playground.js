@@ -54,22 +54,23 @@ async function judge() {
 
 // The line of a mistake becomes a button that leads to it.
 function lead() {
-  const line = document.querySelector("#verdict [data-line]");
-  policy.setAttribute("aria-invalid", String(line !== null));
-  if (line === null) return;
-  const button = document.createElement("button");
-  button.type = "button";
-  button.className = "inline";
-  button.textContent = line.textContent;
-  button.addEventListener("click", () => {
-    const lines = policy.value.split("\n");
-    const at = Number(line.dataset.line) - 1;
-    const begin = lines.slice(0, at).reduce((sum, each) => sum + each.length + 1, 0);
-    policy.focus();
-    policy.setSelectionRange(begin, begin + (lines[at] || "").length);
-    policy.scrollTop = (policy.scrollHeight / lines.length) * Math.max(0, at - 4);
-  });
-  line.replaceWith(button);
+  policy.setAttribute("aria-invalid", String(document.querySelector("#verdict [data-line]") !== null));
+  for (const line of document.querySelectorAll("[data-line]")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "inline";
+    button.textContent = line.textContent;
+    button.addEventListener("click", () => choose(Number(line.dataset.line) - 1));
+    line.replaceWith(button);
+  }
+}
+
+function choose(at) {
+  const lines = policy.value.split("\n");
+  const begin = lines.slice(0, at).reduce((sum, each) => sum + each.length + 1, 0);
+  policy.focus();
+  policy.setSelectionRange(begin, begin + (lines[at] || "").length);
+  policy.scrollTop = (policy.scrollHeight / lines.length) * Math.max(0, at - 4);
 }
 
 form.addEventListener("input", () => soon(PAUSE));

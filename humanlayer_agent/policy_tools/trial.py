@@ -14,10 +14,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,11 +93,13 @@ class Answer:
         verdict: in a line, or what is wrong.
         details: parts, effects, rules.
         prompt: what a human would be shown.
+        tests: what became of the tests in the policy's own rules.
     """
 
     verdict: str = ""
     details: str = ""
     prompt: str = ""
+    tests: str = ""
 
 
 class Trials:
@@ -185,13 +187,20 @@ def main() -> None:
     setting = Setting(**json.loads(sys.argv[1]))
     answers, sys.stdout = sys.stdout, sys.stderr
     _judged(setting, "true", begun("default"))  # loads what all trials need
+    policy, tests = "", ""
     for line in sys.stdin:
-        answers.write(json.dumps(asdict(_forked(setting, json.loads(line)))) + "\n")
+        wanted = json.loads(line)
+        found = _forked(setting, partial(_judged, setting, wanted["command"], wanted["policy"]))
+        if wanted["policy"] != policy:  # they cost more than one command, and are the same for each
+            policy = wanted["policy"]
+            made = _forked(setting, partial(_tested, setting, policy))
+            tests = made.tests or next(_rendered(parts=("tests",), untested=bool(made.verdict)))
+        answers.write(json.dumps(asdict(replace(found, tests=tests))) + "\n")
         answers.flush()
 
 
-def _forked(setting: Setting, wanted: Mapping[str, str]) -> Answer:
-    """Make one trial in a process of its own."""
+def _forked(setting: Setting, make: Callable[[], Answer]) -> Answer:
+    """Make an answer in a process of its own."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -199,7 +208,7 @@ def _forked(setting: Setting, wanted: Mapping[str, str]) -> Answer:
         try:
             os.close(reader)
             _limit(setting)
-            said = json.dumps(_outcome(setting, wanted)).encode()
+            said = json.dumps(_outcome(make)).encode()
             with os.fdopen(writer, "wb") as stream:
                 stream.write(said[: MAX_ANSWER + 1])
             status = 0
@@ -222,10 +231,10 @@ def _forked(setting: Setting, wanted: Mapping[str, str]) -> Answer:
     return failed("it could not be judged: something went wrong here, and the terminal says what")
 
 
-def _outcome(setting: Setting, wanted: Mapping[str, str]) -> dict[str, str]:
+def _outcome(make: Callable[[], Answer]) -> dict[str, str]:
     """Return the answer as data; of what broke, which error it was (this process may not write it to a file)."""
     try:
-        return asdict(_judged(setting, wanted["command"], wanted["policy"]))
+        return asdict(make())
     except MemoryError:
         raise
     except Exception as error:
@@ -269,6 +278,23 @@ def _judged(setting: Setting, command: str, text: str) -> Answer:
     return Answer(*_rendered(found=found, decision=decision, prompt=_prompt(action, decision)))
 
 
+def _tested(setting: Setting, text: str) -> Answer:
+    """Run the tests in the policy's own rules: one that fails them is never loaded."""
+    from humanlayer_agent.policy.language import examples
+    from humanlayer_agent.policy.language.loader import read_draft
+
+    try:
+        policy = read_draft(text, Path(setting.file), within=setting.within)
+    except HumanlayerError:
+        return Answer()  # it is told where it is judged
+    try:
+        examples.check(policy, ("REPOSITORY",) if setting.confined else ())
+    except HumanlayerError as error:
+        failure = {"failure": str(error), "line": _line(str(error), Path(setting.file).name)}
+        return Answer(tests=next(_rendered(parts=("tests",), **failure)))
+    return Answer()
+
+
 def _line(message: str, name: str) -> int:
     """Return the line of the policy that a message is about; 0 where it names none of it."""
     number = message.removeprefix(f"{name}:").partition(":")[0]
@@ -289,7 +315,7 @@ def _prompt(action: "Action", decision: "PolicyDecision") -> dict[str, Any]:
 
     request = ApprovalRequest("trial", "", "0" * 64, {}, action, decision, "os", 0, _SHOWN_MS, _SHOWN_MS)
     view = present(request)
-    asked = decision.verdict is Verdict.ASK
+    asked = decision.verdict is Verdict.ASK and decision.enforced
     posted = message.asking(Outcome(request, missing=1), message.shown(request), message.Attachment.NONE, (), now=0)
     return {
         "command": view.command,
@@ -304,17 +330,17 @@ _SHOWN_MS = 3_600_000
 """How long the request that is shown would wait."""
 
 
-def _rendered(**values: Any) -> Iterator[str]:
+def _rendered(parts: Sequence[str] = ("verdict", "details", "prompt"), **values: Any) -> Iterator[str]:
     """Render each part of an answer."""
     from humanlayer_agent.policy.effect_phrases import whole
     from humanlayer_agent.policy.explanation.explain import described, origin_of
     from humanlayer_agent.policy.explanation.why_not import changes
 
     made = _environment()
-    known = {"wrong": "", "line": 0, "found": None, "decision": None, "prompt": None} | values
+    known = {"wrong": "", "line": 0, "found": None, "decision": None, "prompt": None, "failure": "", "untested": False}
     shown = {"whole": whole, "described": described, "origin_of": origin_of, "changes": changes}
-    for name in ("verdict", "details", "prompt"):
-        yield made.get_template("trial.html").render(part=name, **known, **shown)
+    for name in parts:
+        yield made.get_template("trial.html").render(part=name, **{**known, **values}, **shown)
 
 
 @cache

@@ -244,10 +244,12 @@ def test_accessibility_and_widths(served: Playground, tab: Session) -> None:
         tab.prefers(scheme)
         tab.open(served.url)
         tab.run(axe + "; 0")
-        for command, policy, words in (("", POLICY, "Type a"), (COMMAND, POLICY, "ask"), (COMMAND, "x", "Not judged.")):
+        fails = POLICY + "    tests: {match: [ls], not_match: [pwd]}\n"
+        for command, policy, words in (("", POLICY, "Type a"), (COMMAND, fails, "ask"), (COMMAND, "x", "Not judged.")):
             tab.type("#policy", policy)
             tab.type("#command", command or " ")
-            settled(tab, words)
+            text = settled(tab, words)
+            assert ("It would not be loaded" in text) is (words == "ask")
             tab.run("document.querySelectorAll('details').forEach(each => { each.open = true })")
             found = tab.run("axe.run().then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html).slice(0, 3)]))")
             assert found == [], (width, scheme, words)

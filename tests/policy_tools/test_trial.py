@@ -146,6 +146,24 @@ def test_nothing_typed_is_nothing_judged(trials: Trials) -> None:
     assert "Type a command" in read(trials.judge(" \n", POLICY).verdict)
 
 
+def test_a_policy_that_fails_its_own_tests_is_told(trials: Trials) -> None:
+    """It is judged all the same, and would not be loaded."""
+    tests = '    tests: {match: ["curl https://mirror.example.com/"], not_match: ["curl https://x.example.com/"]}\n'
+    assert trials.judge("ls", POLICY + tests).tests.strip() == ""
+    found = trials.judge("ls", POLICY + tests.replace("x.example", "mirror.example"))
+    assert read(found.verdict).startswith("allow")
+    assert "It would not be loaded: a test in its own rules fails, in line 5" in read(found.tests)
+    assert "rule no-mirror: not_match: 'curl https://mirror.example.com/'" in read(found.tests)
+    assert trials.judge("touch x", POLICY + tests.replace("x.example", "mirror.example")).tests == found.tests
+    assert trials.judge("ls", POLICY.replace("deny", "x")).tests.strip() == "", "that is told where it is judged"
+
+
+def test_what_is_only_observed_asks_nobody(trials: Trials) -> None:
+    found = trials.judge("curl https://x.example.com/", POLICY.replace("rules:", "observe: true\nrules:"))
+    assert "nothing of this would be enforced" in read(found.verdict)
+    assert "Nobody is asked: it is only observed." in read(found.prompt)
+
+
 # ---- where it begins ----------------------------------------------------------------------------------------
 
 
@@ -200,11 +218,10 @@ def test_closing_does_not_wait_for_a_trial(project: Path) -> None:
     assert "was ended" in read(made.judge("ls", POLICY).verdict)
 
 
-def forked(monkeypatch: pytest.MonkeyPatch, does: Any, **bounds: Any) -> Answer:
+def forked(does: Any, **bounds: Any) -> Answer:
     """What becomes of a trial that does something else than to judge."""
-    monkeypatch.setattr(trial, "_judged", lambda *_: does())
     setting = Setting("/srv/app", "/srv/app", "/srv/app/policy.yaml", "/srv/app", **{"megabytes": 8192, **bounds})
-    return trial._forked(setting, {"command": "", "policy": ""})
+    return trial._forked(setting, does)
 
 
 def loops() -> None:
@@ -215,44 +232,42 @@ def loops() -> None:
 @pytest.mark.parametrize("does", [loops, lambda: time.sleep(600)])
 def test_what_takes_too_long_ends(monkeypatch: pytest.MonkeyPatch, does: Any) -> None:
     monkeypatch.setattr(trial, "WAIT", 1)
-    assert "takes too long to judge" in read(forked(monkeypatch, does, seconds=1).verdict)
+    assert "takes too long to judge" in read(forked(does, seconds=1).verdict)
 
 
-def test_what_takes_too_much_memory_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = forked(monkeypatch, lambda: bytearray(16 << 30))
+def test_what_takes_too_much_memory_ends() -> None:
+    found = forked(lambda: bytearray(16 << 30))
     assert "takes too much memory to judge: that may take 8192 MB" in read(found.verdict)
 
 
-def test_what_breaks_is_told_at_the_terminal_alone(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_breaks_is_told_at_the_terminal_alone(capfd: pytest.CaptureFixture[str]) -> None:
     def breaks() -> None:
         raise KeyError("secret \x1b[2J")
 
-    assert "the terminal says what" in read(forked(monkeypatch, breaks).verdict)
+    assert "the terminal says what" in read(forked(breaks).verdict)
     assert "KeyError" in (said := capfd.readouterr().err)
     assert "\x1b" not in said
 
 
-def test_an_answer_has_its_bound_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = forked(monkeypatch, lambda: Answer("x" * (trial.MAX_ANSWER + 1)))
+def test_an_answer_has_its_bound_too() -> None:
+    found = forked(lambda: Answer("x" * (trial.MAX_ANSWER + 1)))
     assert "more than a page can show" in read(found.verdict)
-    assert forked(monkeypatch, lambda: Answer("x")) == Answer("x")
+    assert forked(lambda: Answer("x")) == Answer("x")
 
 
-def test_no_file_can_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_file_can_be_written(tmp_path: Path) -> None:
     def writes() -> Answer:
         with open(tmp_path / "x", "w") as file:
             file.write("y" * 100)
         return Answer("written")
 
-    assert "something went wrong" in read(forked(monkeypatch, writes).verdict)
+    assert "something went wrong" in read(forked(writes).verdict)
     assert (tmp_path / "x").stat().st_size == 0
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may start as many processes as it likes")
-def test_no_program_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_program_can_be_started() -> None:
     def starts() -> Answer:
         return Answer(str(os.system("true")))
 
-    assert forked(monkeypatch, starts) != Answer("0")
+    assert forked(starts) != Answer("0")
