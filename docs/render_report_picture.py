@@ -1,4 +1,4 @@
-"""Renders docs/pictures/report.png: the auditor's report on a made-up history, as Chromium shows it.
+"""Renders docs/pictures/report.png and evidence.png: the auditor's pages on a made-up history, as Chromium shows them.
 
 Run it after a change of the report:  python docs/render_report_picture.py      (needs Chromium; takes about a minute)
 """
@@ -18,8 +18,8 @@ from tests.support.history import PROJECT, write_history
 WIDTH, HEIGHT = 1200, 1990
 
 
-def render(picture: Path) -> None:
-    """Write the picture."""
+def render(picture: Path, evidence: Path) -> None:
+    """Write the pictures."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         os.environ["XDG_STATE_HOME"] = folder
         director = Director.load("default", project=PROJECT, environ={"HOME": "/home/alice"})
@@ -31,10 +31,13 @@ def render(picture: Path) -> None:
         Path("kept.txt").write_text(head_text(kept))
         main(["audit", "report", "--export", "november.jsonl", "--head", "kept.txt", "--html", "report.html"])
         screenshot(Path("report.html"), picture, width=WIDTH, height=HEIGHT)
+        asked = ["--map", "eu-ai-act", "--export", "november.jsonl", "--head", "kept.txt", "--html", "evidence.html"]
+        main(["audit", "evidence", *asked])
+        screenshot(Path("evidence.html"), evidence, width=WIDTH, height=1180)
 
 
 if __name__ == "__main__":
     FOLDER = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else Path(__file__).parent / "pictures"
     FOLDER.mkdir(parents=True, exist_ok=True)
-    render(FOLDER / "report.png")
-    print(FOLDER / "report.png")
+    render(FOLDER / "report.png", FOLDER / "evidence.png")
+    print(FOLDER / "report.png", FOLDER / "evidence.png")

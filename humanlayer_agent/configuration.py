@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.hub.hub import Hub, Task
     from humanlayer_agent.keys.signing import Signer
     from humanlayer_agent.policy.director import Director
+    from humanlayer_agent.policy.language.policy import Policy
     from humanlayer_agent.policy.layers import Layer
     from humanlayer_agent.policy.layers.catalog_files import Catalogs
     from humanlayer_agent.shell import Baseline, DiskReader, View
@@ -110,7 +111,7 @@ def requester() -> str:
 
 
 def build_director(
-    policy: str | Path | None = None,
+    policy: "str | Path | Policy | None" = None,
     *,
     project: Path | str | None = None,
     environ: Mapping[str, str] | None = None,
@@ -124,8 +125,9 @@ def build_director(
     """The Director for `project`.
 
     Args:
-        policy: a shipped policy's name, or a file: the whole policy. None takes the layers: the policies of the
-            machine, of the user and of the project (see `policy.layers`). Catalog files count in both cases.
+        policy: a shipped policy's name, or a file, or one that was read: the whole policy. None takes the layers: the
+            policies of the machine, of the user and of the project (see `policy.layers`). Catalog files count in both
+            cases.
         observe: what it decides is to be recorded only.
         tested: the tests in the policies' own rules must pass; False only to look at policies.
         confined: what it allows runs confined, and in which view of the disk (see `Director`).
@@ -141,6 +143,7 @@ def build_director(
     from humanlayer_agent.confine.repository import repository_folder
     from humanlayer_agent.policy.director import Director
     from humanlayer_agent.policy.language import loader
+    from humanlayer_agent.policy.language.policy import Policy
     from humanlayer_agent.policy.layers import Layer
     from humanlayer_agent.policy.layers.catalog_files import find_catalogs
     from humanlayer_agent.policy.run_record import RunRecord, known_baseline
@@ -150,7 +153,9 @@ def build_director(
     baseline = record.baseline if record is not None else known_baseline(base)
     reader, reads = readable(base, environ, confined=confined, reduced=reduced, baseline=baseline)
     variables = {"REPOSITORY": repository_folder(base)} if confined else None
-    if policy is not None:
+    if isinstance(policy, Policy):
+        layers, observe = [Layer(policy, "given")], observe or policy.observe
+    elif policy is not None:
         found = loader.load(loader.named(policy), tested=tested, variables=tuple(variables or ()))
         layers, observe = [Layer(found, "given")], observe or found.observe
     else:

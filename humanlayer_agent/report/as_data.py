@@ -2,11 +2,14 @@
 
 import csv
 import io
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from humanlayer_agent import __version__
 from humanlayer_agent.report.attention import BUCKETS, attention
+from humanlayer_agent.report.evidence import NOTICE, RECORDS, Evidence, moment_text
 from humanlayer_agent.report.facts import Decision, Facts, Grant, Request, Vote
 from humanlayer_agent.report.integrity import Integrity
 
@@ -18,24 +21,14 @@ def as_json_data(facts: Facts, integrity: Integrity) -> dict[str, Any]:
     """The whole report; times in milliseconds since the epoch."""
     found = attention(facts)
     return {
-        "integrity": {
-            "intact": not integrity.problem,
-            "events": integrity.count,
-            "head": integrity.head,
-            "problem": integrity.problem or None,
-            "bad_seq": integrity.bad_seq,
-            "witnessed_event": integrity.witnessed,
-        },
+        "integrity": _integrity(integrity),
         "store": facts.store,
         "period": {"first": facts.first, "last": facts.last, "events": facts.events},
         "event_types": dict(facts.types),
         "unreadable_events": facts.unreadable,
         "verdicts": dict(facts.verdicts),
         "days": {day: dict(counts) for day, counts in sorted(facts.days.items())},
-        "policies": [
-            {"policy": p.name, "digest": p.digest, "first": p.first, "last": p.last, "decisions": p.decisions}
-            for p in facts.policies.values()
-        ],
+        "policies": _policies(facts),
         "runs": [
             {
                 "run": r.id,
@@ -91,13 +84,107 @@ def as_json_data(facts: Facts, integrity: Integrity) -> dict[str, Any]:
         "kept_files": [asdict(each) for each in facts.kept],
         "votes_not_counted": [{"request": id_, **_vote(vote)} for id_, vote in facts.refused_votes],
         "redactions": {"commands": facts.redacted, "erased": dict(facts.erased)},
-        "stops": [
-            {"seq": seq, "at": at, "type": kind, "by": who, "words": words} for seq, at, kind, who, words in facts.stops
-        ],
-        "about_the_log": [
-            {"seq": seq, "at": at, "type": kind, "details": details} for seq, at, kind, details in facts.about_log
-        ],
+        "stops": _stops(facts),
+        "about_the_log": _about_log(facts),
     }
+
+
+def evidence_as_json_data(found: Evidence) -> dict[str, Any]:
+    """What a log shows for the clauses of a map; the same for the same log, map and times."""
+    facts, of = found.facts, found.map
+    return {
+        "map": of.name,
+        "title": of.title,
+        "of": of.of,
+        "edition": of.edition,
+        "source": of.source,
+        "applies": of.applies,
+        "notice": NOTICE,
+        "integrity": {
+            "reliable": not found.integrity.problem,
+            "headline": found.integrity.headline,
+            **_integrity(found.integrity),
+        },
+        "store": facts.store,
+        "version": __version__,
+        "period": {
+            "since": moment_text(found.since),
+            "until": moment_text(found.until),
+            "run": facts.wanted.run,
+            "events": facts.events,
+        },
+        "unreadable_events": facts.unreadable,
+        "clauses": [
+            {**asdict(each), "figures": list(each.figures), "records": list(each.records)} for each in of.clauses
+        ],
+        "figures": [
+            {
+                "name": each.name,
+                "says": each.says,
+                "count": found.counts[each.name],
+                "command": found.command(each.search),
+            }
+            for each in found.figures
+        ],
+        "records": {
+            name: {
+                "title": RECORDS[name][0],
+                "commands": found.record_commands(name),
+                "rows": _RECORDS[name](found),
+            }
+            for name in found.records
+        },
+    }
+
+
+_RECORDS: Mapping[str, Callable[[Evidence], list[dict[str, Any]]]] = {
+    "human-decisions": lambda found: [_request(request) for request in found.human_decisions],
+    "identities": lambda found: [
+        {**asdict(who), "answers": answers, "command": found.command(who.search)} for who, answers in found.who_answered
+    ],
+    "not-counted": lambda found: [{"request": id_, **_vote(vote)} for id_, vote in found.facts.refused_votes],
+    "refused": lambda found: [
+        *({"why": each.denied or "policy", **_decision(each)} for each in found.facts.denials),
+        *({**_request(each), "why": each.why or each.state} for each in found.unanswered),
+    ],
+    "overrides": lambda found: [
+        *({"what": "observed, not enforced", **_decision(each)} for each in found.facts.observed),
+        *({"what": each.state, **_request(each)} for each in found.overridden),
+        *({"what": "approved for more than once", **_grant(each)} for each in found.facts.grants.values()),
+    ],
+    "policies": lambda found: _policies(found.facts),
+    "stops": lambda found: _stops(found.facts),
+    "log": lambda found: _about_log(found.facts),
+}
+"""The rows of each kind of records."""
+
+
+def _integrity(integrity: Integrity) -> dict[str, Any]:
+    return {
+        "intact": not integrity.problem,
+        "events": integrity.count,
+        "head": integrity.head,
+        "problem": integrity.problem or None,
+        "bad_seq": integrity.bad_seq,
+        "witnessed_event": integrity.witnessed,
+    }
+
+
+def _policies(facts: Facts) -> list[dict[str, Any]]:
+    return [
+        {"policy": p.name, "digest": p.digest, "first": p.first, "last": p.last, "decisions": p.decisions}
+        for p in facts.policies.values()
+    ]
+
+
+def _stops(facts: Facts) -> list[dict[str, Any]]:
+    return [
+        {"seq": seq, "at": at, "type": kind, "by": who, "words": words} for seq, at, kind, who, words in facts.stops
+    ]
+
+
+def _about_log(facts: Facts) -> list[dict[str, Any]]:
+    return [{"seq": seq, "at": at, "type": kind, "details": details} for seq, at, kind, details in facts.about_log]
 
 
 def as_csv(facts: Facts) -> str:

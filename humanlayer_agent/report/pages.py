@@ -22,6 +22,7 @@ from humanlayer_agent.policy_tools.replay.formats import Found
 from humanlayer_agent.report import audit_charts
 from humanlayer_agent.report.attention import FAST_MS, attention, day_of
 from humanlayer_agent.report.charts import Chart, Series, bars
+from humanlayer_agent.report.evidence import NOTICE, RECORDS, Evidence, figures
 from humanlayer_agent.report.facts import Decision, Facts, Request, Vote
 from humanlayer_agent.report.integrity import Integrity
 
@@ -73,6 +74,23 @@ def audit_page(facts: Facts, integrity: Integrity, *, rules: Sequence[str] = (),
         runs=[run for run in facts.runs.values() if run.started is not None or run.verdicts],
         policy=policy,
         most_approvals=MAX_APPROVALS,
+    )
+
+
+def evidence_page(found: Evidence) -> str:
+    """Return what a log shows for the clauses of a map: the same for the same log, map and times."""
+    facts = found.facts
+    return _rendered(
+        "evidence.html.j2",
+        found=found,
+        of=found.map,
+        facts=facts,
+        integrity=found.integrity,
+        notice=NOTICE,
+        titles={name: title for name, (title, _) in RECORDS.items()},
+        figures={each.clause: [figures()[name] for name in each.figures] for each in found.map.clauses},
+        refused=_denials(facts.denials[-MAX_ROWS:], found.unanswered[-MAX_ROWS:]),
+        refused_count=len(facts.denials) + len(found.unanswered),
     )
 
 

@@ -29,8 +29,18 @@ def size(picture: Path) -> tuple[int, int]:
     ("script", "pictures"),
     [
         (["render_pictures.py", "--into"], ["grant.png", "slack-grant.png", "slack.png", "terminal.png"]),
-        (["render_inbox_pictures.py"], ["inbox-grants.png", "inbox-phone.png", "inbox-request.png", "inbox.png"]),
-        (["render_report_picture.py"], ["report.png"]),
+        (
+            ["render_inbox_pictures.py"],
+            [
+                "inbox-grants.png",
+                "inbox-phone.png",
+                "inbox-request.png",
+                "inbox.png",
+                "playground-phone.png",
+                "playground.png",
+            ],
+        ),
+        (["render_report_picture.py"], ["evidence.png", "report.png"]),
     ],
     ids=lambda each: each[0],
 )
@@ -57,5 +67,8 @@ def test_no_picture_is_left_that_nothing_draws() -> None:
         "inbox-request.png",
         "inbox.png",
         "report.png",
+        "evidence.png",
+        "playground.png",
+        "playground-phone.png",
     }
     assert {each.name for each in (ROOT / "docs/pictures").iterdir()} == drawn | {"demo.cast", "demo.svg"}

@@ -20,9 +20,10 @@ from humanlayer_agent.policy_tools.diff import Diff
 from humanlayer_agent.policy_tools.replay.figures import Figures
 from humanlayer_agent.report import pages
 from humanlayer_agent.report.as_data import as_json_data
-from humanlayer_agent.report.facts import Facts
+from humanlayer_agent.report.evidence import collected
+from humanlayer_agent.report.facts import Facts, Wanted
 from humanlayer_agent.report.integrity import Integrity
-from humanlayer_agent.report.pages import audit_page, diff_page, duration, environment, replay_page
+from humanlayer_agent.report.pages import audit_page, diff_page, duration, environment, evidence_page, replay_page
 from humanlayer_agent.safe_text import visible
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedApprovers, ScriptedAsker
@@ -250,6 +251,7 @@ def test_accessibility(entries: Any, tmp_path: Path) -> None:
     axe = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
     written = {
         "audit": audit_page(Facts().collect(entries), INTACT, rules=["never-used"]),
+        "evidence": evidence_page(collected("soc2", Wanted(), entries, Integrity("x", len(entries), "a" * 64))),
         "diff": diff_page(hostile_diff("ls -la"), named("old"), named("new"), over_tests=False),
         "replay": replay_page(hostile_figures("ls -la"), named("default"), SimpleNamespace(others=[])),  # type: ignore[arg-type]
     }

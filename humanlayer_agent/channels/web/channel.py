@@ -22,6 +22,7 @@ from humanlayer_agent.processes.identity import os_user
 
 if TYPE_CHECKING:
     import uvicorn
+    from starlette.types import ASGIApp
 
     from humanlayer_agent.channels.settings.schema import Web
     from humanlayer_agent.channels.web.connections import Limits
@@ -31,6 +32,88 @@ STARTING = 10.0
 
 WAITING = 1024
 """Connections that wait to be taken in."""
+
+
+class PageServer:
+    """A web server on a thread of this process, at one address of this machine.
+
+    Args:
+        listen: the address and the port.
+        limits: of its connections; those of `connections.Limits` where it is None.
+    """
+
+    def __init__(self, listen: str, limits: "Limits | None" = None) -> None:
+        self._listen = listen
+        self._limits = limits
+        self.server: uvicorn.Server | None = None
+        """What serves, once it was started."""
+        self._thread: threading.Thread | None = None
+        self.failed = ""
+        """Why it does not run, where it began to."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it serves."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self, app: "ASGIApp") -> None:
+        """Serve an application. Returns once it can be reached.
+
+        Raises:
+            ChannelError: its port is taken, or the server does not begin.
+        """
+        import uvicorn
+
+        from humanlayer_agent.channels.web.connections import ACCEPTED, Limits, bounded
+
+        listener = self._listener()
+        config = uvicorn.Config(
+            app, http=bounded(self._limits or Limits()), log_config=None, log_level="error", access_log=False,
+            server_header=False, proxy_headers=False, lifespan="off", timeout_keep_alive=5, backlog=ACCEPTED,
+            h11_max_incomplete_event_size=32_768, ws="none",
+        )  # fmt: skip
+        self.server = server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._serve, args=(listener,), name="web pages", daemon=True)
+        self._thread.start()
+        until = time.monotonic() + STARTING
+        while not server.started and self._thread.is_alive() and time.monotonic() < until:
+            time.sleep(0.01)
+        if not server.started:
+            raise ChannelError(f"the web server did not start: {self.failed or 'no reason given'}")
+        listener.listen(WAITING)  # asyncio takes in as many at once as it lets wait; of those, more are welcome
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Stop serving; what is being answered is finished first."""
+        if self.server is not None:
+            self.server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def _serve(self, listener: socket.socket) -> None:
+        assert self.server is not None
+        try:
+            self.server.run(sockets=[listener])
+        except (Exception, SystemExit) as error:
+            self.failed = " ".join(str(error).split()) or type(error).__name__
+        finally:
+            note_port(int(self._listen.rpartition(":")[2]), listens=False)
+            listener.close()
+
+    def _listener(self) -> socket.socket:
+        address, _, port = self._listen.rpartition(":")
+        host = address.strip("[]")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # asyncio has Nagle's algorithm switched off only where TCP is named: with it every page waits 40 ms.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, int(port)))
+            listener.listen()
+            note_port(int(port))
+        except OSError as error:
+            listener.close()
+            raise ChannelError(f"can't listen on {self._listen}: {error.strerror}") from error
+        return listener
 
 
 class WebChannel:
@@ -65,14 +148,11 @@ class WebChannel:
         limits: "Limits | None" = None,
     ) -> None:
         self.name = name
-        self._limits = limits
         self._settings = settings
         self._tokens = tokens
         self._links = links
         self._login = LoginCode(lambda code: (show or on_terminal)(f"Web inbox: {self.url}  login code: {code}"))
-        self._server: uvicorn.Server | None = None
-        self._thread: threading.Thread | None = None
-        self._failed = ""
+        self._server = PageServer(settings.listen, limits)
 
     @property
     def url(self) -> str:
@@ -85,56 +165,12 @@ class WebChannel:
         Raises:
             ChannelError: its port is taken, or the server does not begin.
         """
-        import uvicorn
-
-        from humanlayer_agent.channels.web.connections import ACCEPTED, Limits, bounded
-
-        listener = self._listening()
-        app = build_app(self._site(desk))
-        config = uvicorn.Config(
-            app, http=bounded(self._limits or Limits()), log_config=None, log_level="error", access_log=False,
-            server_header=False, proxy_headers=False, lifespan="off", timeout_keep_alive=5, backlog=ACCEPTED,
-            h11_max_incomplete_event_size=32_768, ws="none",
-        )  # fmt: skip
-        self._server = server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._serve, args=(listener,), name="web inbox", daemon=True)
-        self._thread.start()
-        until = time.monotonic() + STARTING
-        while not server.started and self._thread.is_alive() and time.monotonic() < until:
-            time.sleep(0.01)
-        if not server.started:
-            raise ChannelError(
-                f"channel {self.name}: the web server did not start: {self._failed or 'no reason given'}"
-            )
-        listener.listen(WAITING)  # asyncio takes in as many at once as it lets wait; of those, more are welcome
+        try:
+            self._server.start(build_app(self._site(desk)))
+        except ChannelError as error:
+            more = "; give another `listen:`" if "can't listen" in str(error) else ""
+            raise ChannelError(f"channel {self.name}: {error}{more}") from error
         self._login.offer()
-
-    def _serve(self, listener: socket.socket) -> None:
-        assert self._server is not None
-        try:
-            self._server.run(sockets=[listener])
-        except (Exception, SystemExit) as error:
-            self._failed = " ".join(str(error).split()) or type(error).__name__
-        finally:
-            note_port(int(self._settings.listen.rpartition(":")[2]), listens=False)
-            listener.close()
-
-    def _listening(self) -> socket.socket:
-        address, _, port = self._settings.listen.rpartition(":")
-        host = address.strip("[]")
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # asyncio has Nagle's algorithm switched off only where TCP is named: with it every page waits 40 ms.
-        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((host, int(port)))
-            listener.listen()
-            note_port(int(port))
-        except OSError as error:
-            listener.close()
-            where = f"channel {self.name}: can't listen on {self._settings.listen}"
-            raise ChannelError(f"{where}: {error.strerror}; give another `listen:`") from error
-        return listener
 
     def _site(self, desk: Desk) -> Site:
         public = urlsplit(self.url)
@@ -184,16 +220,13 @@ class WebChannel:
 
     def health(self) -> Health:
         """Return whether the server runs."""
-        running = self._thread is not None and self._thread.is_alive()
-        problem = f"the web server does not run: {self._failed or 'it was not started'}"
+        running = self._server.is_running
+        problem = f"the web server does not run: {self._server.failed or 'it was not started'}"
         return Health(running, () if running else (problem,), {"url": self.url})
 
     def close(self, timeout: float = 2.0) -> None:
         """Stop serving; what is being answered is finished first."""
-        if self._server is not None:
-            self._server.should_exit = True
-        if self._thread is not None:
-            self._thread.join(timeout)
+        self._server.close(timeout)
 
 
 def on_terminal(line: str) -> bool:

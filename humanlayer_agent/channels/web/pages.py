@@ -192,6 +192,29 @@ class Pages:
         singles = [_row(request) | {"why": why} for request, why in alone]
         return self._page("several.html", status, groups=listed, alone=singles, said=said)
 
+    def playground(
+        self, command: str, policy: str, trial: "Mapping[str, str]", setting: "Mapping[str, str]", *, status: int
+    ) -> Response:
+        """Return the page on which a policy is tried.
+
+        Args:
+            command, policy: what was typed.
+            trial: markup of what came of it, in parts (`policy_tools.trial`).
+            setting: by what it was judged, for people to read.
+        """
+        from markupsafe import Markup
+
+        return self._page(
+            "playground.html",
+            status,
+            command=command,
+            policy=policy,
+            spelled=visible(policy) != policy,
+            trial={name: Markup(markup) for name, markup in trial.items()},
+            setting=setting,
+            headers=SCRIPTED,
+        )
+
     def message(self, title: str, words: str, status: int) -> Response:
         """A page that only says something."""
         return self._page("message.html", status, title=title, words=one_line(words))
@@ -199,8 +222,8 @@ class Pages:
     def style(self) -> Response:
         return Response(_file("style.css"), media_type="text/css")
 
-    def script(self) -> Response:
-        return Response(_file("inbox.js"), media_type="text/javascript")
+    def script(self, name: str = "inbox.js") -> Response:
+        return Response(_file(name), media_type="text/javascript")
 
     def icon(self) -> Response:
         return Response(_file("icon.svg"), media_type="image/svg+xml")
@@ -213,6 +236,7 @@ class Pages:
             "home": self._home,
             "sheet": self._of("style.css"),
             "script": self._of("inbox.js"),
+            "playground_script": self._of("playground.js"),
         }
         text = _environment().get_template(template).render(**common, **values)
         return HTMLResponse(text, status_code=status, headers=headers)

@@ -90,7 +90,7 @@ class Guard:
             return 405, "only GET, HEAD and POST"
         host = _only(scope, b"host")
         if host is None or host.lower() not in self._hosts:
-            return 421, "this is not the host that the inbox is reached by: see `hosts` of the channel"
+            return 421, "this is not the host that these pages are reached by: for the inbox see `hosts` of the channel"
         if scope["method"] == "POST":
             origin, site = _only(scope, b"origin"), _only(scope, b"sec-fetch-site")
             if (
@@ -98,9 +98,9 @@ class Guard:
                 or origin.lower() not in self._origins
                 or origin.lower().partition("://")[2] != host.lower()
             ):
-                return 403, "a form must come from a page of this inbox"
+                return 403, "a form must come from a page of this server"
             if site not in (None, "same-origin"):
-                return 403, "a form must come from a page of this inbox"
+                return 403, "a form must come from a page of this server"
         return None
 
 

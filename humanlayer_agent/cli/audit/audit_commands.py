@@ -10,7 +10,7 @@
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,7 +19,7 @@ import typer
 
 from humanlayer_agent.cli.audit.export import export
 from humanlayer_agent.cli.audit.purge import purge
-from humanlayer_agent.cli.audit.report import report
+from humanlayer_agent.cli.audit.report import entries_of, evidence, report
 from humanlayer_agent.cli.audit.verify import verify
 from humanlayer_agent.cli.shared.completion import request_ids, rule_ids, run_ids
 from humanlayer_agent.cli.shared.help_pages import Commands
@@ -179,6 +179,7 @@ app = Commands(
     Examples: hla audit tail -f;  hla audit verify"""
 )
 app.command()(report)
+app.command()(evidence)
 
 
 _POLL_SECONDS = 0.25
@@ -244,37 +245,63 @@ def query(
         str | None, typer.Option(metavar="TIME", help="2026-03-01, 2026-03-01T12:00, or 90m, 12h, 7d ago.")
     ] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="The same: only what was before.")] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=VALUE", help="Only with this in a field; != for anything else. Several: all of them."
+        ),
+    ] = None,
     after: Annotated[
         int, typer.Option(metavar="N", help="Only events with a greater number.", show_default=False)
     ] = -1,
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="FILE", help="Of an export, instead of a store.")
+    ] = None,
     output: FormatOption = "table",
 ) -> None:
     """Show the events that match everything, oldest first.
 
-    Example: hla audit query --type vote --by alice --since 7d
+    Examples: hla audit query --type vote --by alice --since 7d;  hla audit query --where approver.channel=slack
     """
     from itertools import chain
 
-    from humanlayer_agent.audit.search import Search, moment
-    from humanlayer_agent.errors import did_you_mean
+    from humanlayer_agent.audit.search import Search, condition, moment
+    from humanlayer_agent.errors import ConfigError, did_you_mean
     from humanlayer_agent.safe_text import one_line
 
+    if store is not None and export is not None:
+        raise ConfigError("name a store or an export, not both")
     now = time.time_ns() // 1_000_000
     search = Search(
+        kind=kind,
+        run=run,
+        request=request,
         rule=rule,
         verdict=verdict,
         person=person,
         text=text,
         since=None if since is None else moment(since, now),
         until=None if until is None else moment(until, now),
+        where=tuple(condition(each) for each in where or ()),
     )
-    found = (
-        entry for entry in open_store(store).events(run=run, request=request, type=kind, after=after) if search(entry)
+    entries = (
+        _exported(export, after)
+        if export is not None
+        else open_store(store).events(run=run, request=request, type=kind, after=after)
     )
+    found = (entry for entry in entries if search(entry))
     first = next(found, None)
     if first is None and rule is not None and (hint := did_you_mean(rule, map(str, rule_ids("")), "")):
         typer.echo(f"no event has a rule {one_line(rule)}; {hint}", err=True)
     _print(found if first is None else chain((first,), found), output)
+
+
+def _exported(path: Path, after: int) -> "Iterator[Entry]":
+    """The events of an export with a greater number than `after`, as far as they can be read."""
+    for entry in entries_of(path):
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
+            if entry.event["seq"] > after:
+                yield entry
 
 
 app.command()(verify)

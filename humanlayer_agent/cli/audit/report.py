@@ -1,4 +1,7 @@
-"""`hla audit report`: what a log tells, for the people who answer for it."""
+"""`hla audit report`: what a log tells, for the people who answer for it.
+
+`hla audit evidence`: what it shows for the clauses of a law or a standard.
+"""
 
 import os
 import sys
@@ -10,38 +13,54 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from humanlayer_agent.cli.audit.verify import HeadOption, RequireHeadOption, kept_heads, unwitnessed, verify_files
+from humanlayer_agent.cli.audit.verify import (
+    HeadOption,
+    RequireHeadOption,
+    by_anchor,
+    kept_heads,
+    unopened,
+    unwitnessed,
+    verify_files,
+)
 from humanlayer_agent.cli.shared.completion import run_ids
-from humanlayer_agent.cli.shared.options import FORMAT, StoreOption
+from humanlayer_agent.cli.shared.options import FORMAT, FormatOption, StoreOption
 from humanlayer_agent.cli.shared.output import print_record, prints
-from humanlayer_agent.cli.shared.records import ReportRecord
+from humanlayer_agent.cli.shared.records import EvidenceRecord, ReportRecord
 from humanlayer_agent.cli.shared.store_access import open_store, time_text
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.locations import default_store_path
 
 if TYPE_CHECKING:
     from humanlayer_agent.audit.chain import Entry
     from humanlayer_agent.audit.heads import Head
+    from humanlayer_agent.audit.verify import Verification
+    from humanlayer_agent.report.evidence import Evidence
     from humanlayer_agent.report.facts import Facts, Wanted
     from humanlayer_agent.report.integrity import Integrity
 
 
+HtmlOption = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write it to this file, as a page only you can read.")
+]
+ExportOption = Annotated[Path | None, typer.Option("--export", metavar="FILE", help="An export, instead of a store.")]
+SinceOption = Annotated[
+    str | None, typer.Option(metavar="TIME", help="From then on: 2026-11-02, 2026-11-02T14:00Z, or 7d.")
+]
+UntilOption = Annotated[str | None, typer.Option(metavar="TIME", help="Before then.")]
+RunOption = Annotated[str | None, typer.Option(metavar="ID", help="Only this run.", autocompletion=run_ids)]
+
+
 @prints(ReportRecord)
 def report(
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write it to this file, as a page only you can read.")
-    ] = None,
+    html: HtmlOption = None,
     output: Annotated[Literal["table", "json", "jsonl", "csv"], FORMAT] = "table",
     store: StoreOption = None,
-    export: Annotated[
-        Path | None, typer.Option("--export", metavar="FILE", help="An export, instead of a store.")
-    ] = None,
+    export: ExportOption = None,
     head: HeadOption = None,
     require_head: RequireHeadOption = False,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From then on: 2026-11-02, 2026-11-02T14:00Z, or 7d.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Before then.")] = None,
-    run: Annotated[str | None, typer.Option(metavar="ID", help="Only this run.", autocompletion=run_ids)] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    run: RunOption = None,
     policy: Annotated[
         str | None,
         typer.Option("--policy", metavar="NAME|FILE", help="Of the page: whose rules that were never hit are named."),
@@ -53,20 +72,10 @@ def report(
 
     Example: hla audit report --html report.html --since 30d
     """
-    if html is not None and output != "table":
-        raise ConfigError("--html FILE writes a page, and prints nothing else: leave --format out")
-    if store is not None and export is not None:
-        raise ConfigError("name a store or an export, not both")
-    if export is not None and head is not None and export.exists() and Path(head).exists() and export.samefile(head):
-        raise ConfigError(f"{head}: a head that stands in the log itself witnesses nothing: name one kept elsewhere")
-    from humanlayer_agent.approvals.store_interface import now_ms
-    from humanlayer_agent.audit.search import moment
-    from humanlayer_agent.report.facts import Wanted
-
+    _check(html, output, store, export, head)
+    wanted = _wanted(run, since, until)
     proof, entries = _opened(store, export, kept_heads(head))
-    facts = _collected(
-        Wanted(run, *(None if said is None else moment(said, now_ms()) for said in (since, until))), entries
-    )
+    facts = _collected(wanted, entries)
     if html is not None:
         from humanlayer_agent.report.pages import audit_page
 
@@ -84,6 +93,92 @@ def report(
             print_record(as_json_data(facts, proof), output)
         print(f"humanlayer-agent: {proof.headline}", file=sys.stderr)
     raise typer.Exit(proof.exit_code or unwitnessed(proof.witnessed is not None, require_head))
+
+
+@prints(EvidenceRecord)
+def evidence(
+    map: Annotated[
+        Literal["eu-ai-act", "soc2", "iso42001"], typer.Option("--map", help="Whose clauses it is arranged by.")
+    ],
+    html: HtmlOption = None,
+    output: FormatOption = "table",
+    store: StoreOption = None,
+    export: ExportOption = None,
+    head: HeadOption = None,
+    require_head: RequireHeadOption = False,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    run: RunOption = None,
+) -> None:
+    """Show what a log has for each clause of a law or a standard, each figure with the command that shows it.
+
+    It is evidence of what was recorded, and says of no clause that it is met. The same log and times give the same
+    bytes. Exit codes as `audit verify` has them: what can't be relied on says so at its top.
+
+    Examples: hla audit evidence --map soc2 --since 30d --html soc2.html;  hla audit evidence --map
+    eu-ai-act --format json
+    """
+    from humanlayer_agent.report.evidence import collected
+
+    _check(html, output, store, export, head)
+    wanted = _wanted(run, since, until)
+    proof, entries = _opened(store, export, kept_heads(head))
+    log = ("--export", str(export)) if export is not None else ("--store", store) if store is not None else ()
+    with _progress("reading") as told:
+        found = collected(map, wanted, _counting(entries(), told), proof, log)
+    if html is not None:
+        from humanlayer_agent.report.pages import evidence_page
+
+        _write(html, evidence_page(found))
+        print(f"{html}: {proof.headline}")
+    elif output == "table":
+        _print_evidence(found)
+    else:
+        from humanlayer_agent.report.as_data import evidence_as_json_data
+
+        print_record(evidence_as_json_data(found), output)
+        print(f"humanlayer-agent: {proof.headline}", file=sys.stderr)
+    raise typer.Exit(proof.exit_code or unwitnessed(proof.witnessed is not None, require_head))
+
+
+def _check(html: Path | None, output: str, store: str | None, export: Path | None, head: str | None) -> None:
+    """Raise ConfigError where these options do not go together."""
+    if html is not None and output != "table":
+        raise ConfigError("--html FILE writes a page, and prints nothing else: leave --format out")
+    if store is not None and export is not None:
+        raise ConfigError("name a store or an export, not both")
+    if export is not None and head is not None and export.exists() and Path(head).exists() and export.samefile(head):
+        raise ConfigError(f"{head}: a head that stands in the log itself witnesses nothing: name one kept elsewhere")
+
+
+def _wanted(run: str | None, since: str | None, until: str | None) -> "Wanted":
+    from humanlayer_agent.approvals.store_interface import now_ms
+    from humanlayer_agent.audit.search import moment
+    from humanlayer_agent.report.facts import Wanted
+
+    return Wanted(run, *(None if said is None else moment(said, now_ms()) for said in (since, until)))
+
+
+def _print_evidence(found: "Evidence") -> None:
+    """Print the clauses with their figures; the page and JSON have the commands and the records."""
+    from rich.text import Text
+
+    from humanlayer_agent.cli.shared.tables import console, print_hanging, print_rows
+    from humanlayer_agent.report.evidence import figures
+    from humanlayer_agent.safe_text import one_line
+
+    out = console()
+    print_hanging(out, Text(), Text(one_line(found.integrity.headline), style="bold"))
+    print_hanging(out, Text(), Text(f"{found.map.of}: what the log shows, and not whether a clause is met"))
+    period = f"{time_text(found.since)} to {time_text(found.until)}, {found.facts.events:,} events"
+    print_hanging(out, Text(), Text(period))
+    for clause in found.map.clauses:
+        out.print()
+        print_hanging(out, Text(), Text(f"{clause.clause}: {clause.about}", style="bold"))
+        rows = [(f"{found.counts[name]:,}", figures()[name].says) for name in clause.figures]
+        print_rows(out, (">", ""), rows, whole=True)
+    out.print()
+    print_hanging(out, Text(), Text("With commands and records: hla audit evidence --html FILE, or --format json"))
 
 
 def _print_summary(facts: "Facts", proof: "Integrity") -> None:
@@ -131,19 +226,28 @@ def _opened(
     from humanlayer_agent.report.integrity import integrity
 
     if export is not None:
-        return integrity(verify_files([export], heads), str(export), heads), lambda: _of_file(export)
-    opened = open_store(store)
-    with _progress("verifying") as told:
-        found = opened.verify(heads=heads, progress=told)
-    return integrity(found, str(opened.path), heads), opened.events
+        return integrity(verify_files([export], heads), str(export), heads), lambda: entries_of(export)
+    try:
+        opened = open_store(store)
+    except ConfigError as error:
+        return integrity(unopened(error), store or str(default_store_path())), lambda: iter(())
+
+    def check(known: "list[Head]") -> "Verification":
+        with _progress("verifying") as told:
+            return opened.verify(heads=known, progress=told)
+
+    return integrity(by_anchor(opened, heads, check), str(opened.path), heads), opened.events
 
 
-def _of_file(export: Path) -> "Iterator[Entry]":
-    """The whole lines of an export."""
+def entries_of(export: Path) -> "Iterator[Entry]":
+    """The whole lines of an export. Raises ConfigError where it can't be read."""
     from humanlayer_agent.audit.export import Torn, read_entries
 
-    with export.open("rb") as stream, suppress(Torn):
-        yield from read_entries(stream)
+    try:
+        with export.open("rb") as stream, suppress(Torn):
+            yield from read_entries(stream)
+    except OSError as error:
+        raise ConfigError(f"{export}: {error.strerror}") from error
 
 
 def _collected(wanted: "Wanted", entries: "Callable[[], Iterator[Entry]]") -> "Facts":

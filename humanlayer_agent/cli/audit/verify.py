@@ -16,6 +16,8 @@ from humanlayer_agent.cli.shared.store_access import open_store, time_text
 if TYPE_CHECKING:
     from humanlayer_agent.audit.heads import Head
     from humanlayer_agent.audit.verify import Verification
+    from humanlayer_agent.errors import ConfigError
+    from humanlayer_agent.store.sqlite import SQLiteStore
     from humanlayer_agent.store.verification_record import Checked
 
 FilesArgument = Annotated[
@@ -80,35 +82,62 @@ def verify(
 def _verify_store(
     location: str | None, heads: list["Head"], since_checked: bool
 ) -> "tuple[Verification, Checked | None]":
-    """Verify a store, by the anchor beside the user's keys as well. (That one is no witness: it is not elsewhere.)"""
-    from dataclasses import replace
-
-    from humanlayer_agent.audit.anchor import anchor_of
-    from humanlayer_agent.audit.heads import is_signed
-    from humanlayer_agent.audit.verify import Verification
-    from humanlayer_agent.errors import ConfigError, StoreTampered
-    from humanlayer_agent.store.log_position import loss_of
+    from humanlayer_agent.errors import ConfigError
     from humanlayer_agent.store.verification_record import verify_since_checked, verify_whole
 
     try:
         opened = open_store(location)
     except ConfigError as error:
-        if not isinstance(error.__cause__, StoreTampered):
-            raise
-        return Verification(0, "", problem=str(error), kind="tampered"), None  # so that it does not even open
-    anchor = anchor_of(opened.path)
-    known = [*heads, anchor.head] if anchor and is_signed(anchor.head) else heads
-    checked = None
-    with _progress() as progress:
-        if since_checked:
+        return unopened(error), None
+    checked: Checked | None = None
+
+    def check(known: list["Head"]) -> "Verification":
+        nonlocal checked
+        with _progress() as progress:
+            if not since_checked:
+                return verify_whole(opened, heads=known, progress=progress)
             found, checked = verify_since_checked(opened, heads=known, progress=progress)
-        else:
-            found = verify_whole(opened, heads=known, progress=progress)
+            return found
+
+    return by_anchor(opened, heads, check), checked
+
+
+def unopened(error: "ConfigError") -> "Verification":
+    """Return the verification of a store that was tampered with so that it does not even open.
+
+    Raises:
+        ConfigError: it does not open for another reason.
+    """
+    from humanlayer_agent.audit.verify import Verification
+    from humanlayer_agent.errors import StoreTampered
+
+    if not isinstance(error.__cause__, StoreTampered):
+        raise error
+    return Verification(0, "", problem=str(error), kind="tampered")
+
+
+def by_anchor(
+    opened: "SQLiteStore", heads: list["Head"], check: "Callable[[list[Head]], Verification]"
+) -> "Verification":
+    """Verify a store, by the anchor beside the user's keys as well. (That one is no witness: it is not elsewhere.)
+
+    Args:
+        heads: those that were kept elsewhere.
+        check: verifies it with some heads.
+    """
+    from dataclasses import replace
+
+    from humanlayer_agent.audit.anchor import anchor_of
+    from humanlayer_agent.audit.heads import is_signed
+    from humanlayer_agent.store.log_position import loss_of
+
+    anchor = anchor_of(opened.path)
+    found = check([*heads, anchor.head] if anchor and is_signed(anchor.head) else heads)
     with opened.database.read() as connection:
         loss = loss_of(connection, anchor) if anchor else None
     if loss and found.kind == "tampered" and found.bad_seq is not None and found.bad_seq >= loss.first:
         found = replace(found, problem=str(loss))  # nobody has kept that head elsewhere
-    return found, checked
+    return found
 
 
 def unwitnessed(witnessed: bool, required: bool) -> int:

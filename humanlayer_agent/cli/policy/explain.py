@@ -11,16 +11,12 @@ from rich.tree import Tree
 from humanlayer_agent.cli.check import public as decision_record
 from humanlayer_agent.cli.policy.show import STYLES
 from humanlayer_agent.cli.shared.records import EffectRecord, ExplainedCommandRecord, ExplainedRecord, ExplanationRecord
-from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
+from humanlayer_agent.policy.conditions.evaluation import Hit
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.effect_phrases import whole
-from humanlayer_agent.policy.explanation.explain import Explanation, Finding, Part, Tried
+from humanlayer_agent.policy.explanation.explain import Explanation, Finding, Part, Tried, described, origin_of
 from humanlayer_agent.policy.verdict import attributes_of
 from humanlayer_agent.safe_text import characters, one_line
-from humanlayer_agent.shell import Effect
-
-_NEAR = 3
-"""Rules that missed which are shown of each finding."""
 
 
 def print_explanation(
@@ -170,14 +166,7 @@ def _add_rules(branch: Tree, finding: Finding, why_not: str | None) -> None:
             branch.add(_hit(hit))
         elif hit.verdict is not Verdict.ALLOW:
             branch.add(Text(f"no rule allows this: {hit.verdict}"))
-    if why_not is None:
-        # Where it is allowed there is nothing to mend; what asks or denies by a rule tells why by itself.
-        excused = [t for t in finding.missed if t.excuse is not None]
-        near = [] if finding.verdict is Verdict.ALLOW else [t for t in finding.missed if len(t.because) == 1]
-        near = [t for t in near if t.excuse is None]
-        wanted = [*excused, *sorted(near, key=lambda t: t.rule.rule.decision != "allow")[:_NEAR]]
-    else:
-        wanted = [t for t in finding.missed if t.rule.rule.decision == why_not]
+    wanted = finding.near if why_not is None else [t for t in finding.missed if t.rule.rule.decision == why_not]
     for tried in wanted:
         branch.add(_missed(tried))
 
@@ -186,26 +175,14 @@ def _hit(hit: Hit) -> Text:
     rule = hit.rule
     assert rule is not None
     certain = "" if hit.certain else " (can't be ruled out)"
-    return Text("rule ") + Text(rule.rule.id, style=_style(hit.verdict)) + Text(f"{certain}{_where(rule)}", style="dim")
+    where = f"{certain} - {origin_of(rule)}"
+    return Text("rule ") + Text(rule.rule.id, style=_style(hit.verdict)) + Text(where, style="dim")
 
 
 def _missed(tried: Tried) -> Text:
     rule = tried.rule.rule
     what = f"not {rule.id} ({rule.decision}): {'; '.join(one_line(b) for b in tried.because)}"
-    return Text(what, style="dim") + Text(_where(tried.rule), style="dim")
-
-
-def _where(rule: CompiledRule) -> str:
-    layer = "" if rule.layer == "given" else f" {rule.layer},"
-    return f" -{layer} {one_line(rule.rule.origin)}"
-
-
-def described(effect: Effect) -> str:
-    """An effect in a few words."""
-    public = effect.public()
-    doubts = [name for name, so in (("not certain", not effect.resolved), ("unread", effect.unread)) if so]
-    more = f" ({', '.join([effect.role, *doubts])})" if effect.role != "operand" or doubts else ""
-    return f"{effect.kind} {one_line(str(public['operand'] or 'something unknown'))}{more}"
+    return Text(f"{what} - {origin_of(tried.rule)}", style="dim")
 
 
 def _verdict(verdict: Verdict) -> Text:

@@ -400,6 +400,51 @@ def schema(
 
 
 @app.command()
+def serve(
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy",
+            metavar="NAME|FILE",
+            help="What to begin with: a shipped policy to go on from, or a file, which is only read.",
+            autocompletion=policy_names,
+        ),
+    ] = "default",
+    project: ProjectOption = None,
+    cwd: Annotated[Path | None, typer.Option("--cwd", metavar="DIR", help="Directory the command starts in.")] = None,
+    confined: ConfinedOption = False,
+    port: Annotated[int, typer.Option(metavar="N", min=1024, max=65535, help="Of this machine.")] = 8766,
+) -> None:
+    """Serve a page on which a policy is written and commands are tried: verdict, parts, effects, rules that decide and
+    those that nearly do, what a human would be shown. Runs until Ctrl-C.
+
+    Nothing runs and nothing is written. It is reached from this machine only, by the address that is printed.
+
+    Example: hla policy serve --policy ./policy.yaml
+    """
+    from humanlayer_agent.cli.shared.end_signal import EndSignal
+    from humanlayer_agent.configuration import checked_project, find_project
+    from humanlayer_agent.errors import ChannelError, ConfigError
+    from humanlayer_agent.extras import lacks
+    from humanlayer_agent.policy_tools.trial import begun, setting_for
+    from humanlayer_agent.processes.ancestry import refuse_agents
+
+    refuse_agents("serves the playground")
+    try:
+        from humanlayer_agent.policy_tools.playground import Playground
+    except ImportError as error:
+        raise ConfigError(lacks("The playground", "web", error)) from error
+    base = checked_project(project) if project is not None else find_project()
+    setting = setting_for(policy, base, cwd, confined=confined)
+    try:
+        with EndSignal() as end_signal, Playground(setting, begun(policy), port) as served:
+            typer.echo(f"Playground: {served.url}\nCtrl-C ends it. Who knows this address can try commands here.")
+            end_signal.wait()
+    except ChannelError as error:
+        raise ConfigError(f"{error}: name another with --port") from error
+
+
+@app.command()
 def trust(
     project: ProjectOption = None,
     withdraw: Annotated[bool, typer.Option("--withdraw", help="Trust it no longer.")] = False,

@@ -8,11 +8,10 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from humanlayer_agent.cli.policy.explain import described
 from humanlayer_agent.cli.policy.show import STYLES
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule
 from humanlayer_agent.policy.decision import Verdict
-from humanlayer_agent.policy.explanation.explain import Explanation, Part
+from humanlayer_agent.policy.explanation.explain import Explanation, Part, described, origin_of
 from humanlayer_agent.policy.explanation.why_not import Obstacle, changes, obstacles
 from humanlayer_agent.safe_text import one_line
 
@@ -61,9 +60,8 @@ def _tree(part: Part, found: list[Obstacle]) -> Tree:
 
 
 def _rule(rule: CompiledRule) -> Text:
-    layer = "" if rule.layer == "given" else f"{rule.layer}, "
     text = Text(rule.rule.id, style=STYLES[rule.rule.decision])
-    return text.append(f" ({rule.rule.decision}, {layer}{one_line(rule.rule.origin)})", style="dim")
+    return text.append(f" ({rule.rule.decision}, {origin_of(rule)})", style="dim")
 
 
 def _verdict(verdict: Verdict) -> Text:

@@ -393,6 +393,28 @@ class ReportRecord(TypedDict):
     about_the_log: Annotated[list[dict[str, Any]], "Events about the log itself: seq, at, type, details."]
 
 
+class EvidenceRecord(TypedDict):
+    """What a log shows for the clauses of a law or a standard. The same log and times give the same record."""
+
+    map: Annotated[str, "eu-ai-act, soc2 or iso42001."]
+    title: Annotated[str, "Its name in short."]
+    of: Annotated[str, "The law or the standard."]
+    edition: Annotated[str, "Which edition the clauses are of."]
+    source: Annotated[str, "Where it is published."]
+    applies: Annotated[str, "Whom it is about, as far as that bears on the log."]
+    notice: Annotated[str, "That it is evidence, and does not say that a clause is met."]
+    integrity: Annotated[dict[str, Any], "reliable, headline, and intact, events, head and so on as in a report."]
+    store: Annotated[str, "Identifies the log."]
+    version: Annotated[str, "Of humanlayer-agent, by which this was made."]
+    period: Annotated[dict[str, Any], "since, until (ISO 8601, UTC, as the commands take them), run, events."]
+    unreadable_events: Annotated[int, "So many could not be read, and count nowhere."]
+    clauses: Annotated[
+        list[dict[str, Any]], "clause, about, shows, beyond (what no log shows), figures (their names), records."
+    ]
+    figures: Annotated[list[dict[str, Any]], "name, says, count, command (which prints the count)."]
+    records: Annotated[dict[str, Any], "By name: title, commands, and rows, as a report has them."]
+
+
 # ---- policy ----------------------------------------------------------------------------------------------
 
 

@@ -12,8 +12,11 @@ from humanlayer_agent.policy.conditions.rule_matcher import Excuse
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.verdict import reason_of
+from humanlayer_agent.safe_text import one_line
 from humanlayer_agent.shell import Effect, SimpleCommand
 
+NEAR = 3
+"""Rules that missed which are shown of each finding."""
 CONFINED = "confined"
 """Stands among the clauses of a rule that applies only to what can be confined."""
 ANSWERS = {NO: "no", MAYBE: "maybe", YES: "yes"}
@@ -43,6 +46,17 @@ class Finding:
     reason: str
     hits: tuple[Hit, ...]
     missed: tuple[Tried, ...]
+
+    @property
+    def near(self) -> list[Tried]:
+        """The rules that nearly applied, and those that an exception excuses from.
+
+        Where it is allowed there is nothing to mend; what asks or denies by a rule tells why by itself.
+        """
+        excused = [tried for tried in self.missed if tried.excuse is not None]
+        one_off = [tried for tried in self.missed if len(tried.because) == 1 and tried.excuse is None]
+        near = [] if self.verdict is Verdict.ALLOW else one_off
+        return [*excused, *sorted(near, key=lambda tried: tried.rule.rule.decision != "allow")[:NEAR]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +129,20 @@ def _missed(
         because = tuple(f"{clause_text(rule, name)} ({ANSWERS[answer]})" for name, answer in failed)
         found.append(Tried(rule, ANSWERS[value], because or ("unless: excused",), failed))
     yield from sorted(found, key=lambda t: len(t.because))
+
+
+def described(effect: Effect) -> str:
+    """Return an effect in a few words."""
+    public = effect.public()
+    doubts = [name for name, so in (("not certain", not effect.resolved), ("unread", effect.unread)) if so]
+    more = f" ({', '.join([effect.role, *doubts])})" if effect.role != "operand" or doubts else ""
+    return f"{effect.kind} {one_line(str(public['operand'] or 'something unknown'))}{more}"
+
+
+def origin_of(rule: CompiledRule) -> str:
+    """Return where a rule stands: the layer, where there are several, and the line of its file."""
+    layer = "" if rule.layer == "given" else f"{rule.layer}, "
+    return f"{layer}{one_line(rule.rule.origin)}"
 
 
 def clause_text(rule: CompiledRule, name: str) -> str:

@@ -8,6 +8,7 @@ what shipped rules do. `hla policy test` runs all of them, and shows every failu
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -304,7 +305,9 @@ def _error(policy: Policy, failed: "Sequence[Result]") -> PolicyError:
         message += f" (and {more} more: hla policy test shows all)"
     source = next((each for each in policy.sources if each.name == _file(example)), None)
     if source is not None:
-        raw = sources.read(source.path)
+        raw = b""
+        with suppress(PolicyError):  # a draft need not be in its file
+            raw = sources.read(source.path)
         if sha256(raw).hexdigest() == source.sha256:
             return _located(raw, example, message)
     return PolicyError(f"{example.origin}: {message}")

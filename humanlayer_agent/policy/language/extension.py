@@ -58,7 +58,9 @@ class Unit:
         yield self
 
 
-def tree(path: Path, *, name: str | None = None, within: Path | str | None = None) -> Unit:
+def tree(
+    path: Path, *, name: str | None = None, within: Path | str | None = None, content: bytes | None = None
+) -> Unit:
     """The file at `path` with what it extends.
 
     Args:
@@ -66,11 +68,12 @@ def tree(path: Path, *, name: str | None = None, within: Path | str | None = Non
         name: what it is called in messages; the path where it is None.
         within: the folder that no file of the tree may lie outside of (where the policy is a repository's, which must
             not make us read, and quote in a message, any file on the machine).
+        content: stands in the place of what is in the file, which need not be there.
 
     Raises:
         PolicyError: a file can't be read or has a mistake; the tree is too deep, too large, or has a cycle.
     """
-    return _Reader(within).unit(path, name or str(path), ())
+    return _Reader(within).unit(path, name or str(path), (), content)
 
 
 class _Reader:
@@ -78,12 +81,12 @@ class _Reader:
         self.within = Path(os.path.realpath(within)) if within is not None else None
         self.files = 0
 
-    def unit(self, path: Path, name: str, above: tuple[str, ...]) -> Unit:
+    def unit(self, path: Path, name: str, above: tuple[str, ...], content: bytes | None = None) -> Unit:
         self.files += 1
         real = os.path.realpath(path)
         if not name.startswith(BUILTIN) and self.within is not None and not Path(real).is_relative_to(self.within):
             raise PolicyError(f"{name}: lies outside {self.within}; a project's policy may use only its own files")
-        raw = read(path)
+        raw = read(path) if content is None else content
         document = yaml_positions.decode(raw, name)
         unit = Unit(name, path, hashlib.sha256(raw).hexdigest(), document, schema.check(document))
         for n, extended in enumerate(unit.policy.extends):

@@ -59,6 +59,23 @@ def load(
     return policy
 
 
+def read_draft(content: str, path: Path, *, within: Path | str) -> Policy:
+    """Return the policy in a text that somebody is writing, and that is to stand in the file `path`. Nothing is kept.
+
+    Args:
+        content: the text.
+        path: the file, which need not be there. What the text extends is relative to its folder.
+        within: as for `load`.
+
+    Raises:
+        PolicyError: as `load`; the file goes by its name alone.
+    """
+    from humanlayer_agent.policy.language import extension
+
+    raw = content.encode("utf-8", "surrogatepass")
+    return policy_from(extension.merged(extension.tree(path, name=path.name, within=within, content=raw)))
+
+
 def find(policy: str | Path) -> Path:
     """The file of a policy: a path as it stands, or a shipped policy by its name."""
     return Path(named(policy))

@@ -189,12 +189,12 @@ class WebRig:
 
     def connections(self) -> set[Any]:
         """What is connected to the server now."""
-        server = self.channels[-1]._server
+        server = self.channels[-1]._server.server
         return set(server.server_state.connections) if server else set()
 
     def send_little_at_once(self) -> None:
         """Have the kernel keep little of what connections from now on do not take."""
-        server = self.channels[-1]._server
+        server = self.channels[-1]._server.server
         assert server is not None
         server.servers[0].sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
 

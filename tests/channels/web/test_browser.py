@@ -248,7 +248,7 @@ def test_another_site_can_not_send_the_form(inbox, tab: Session, tmp_path: Path)
     )
     tab.open(evil.as_uri())
     tab.click("button", "win")
-    assert "a form must come from a page of this inbox" in tab.text()
+    assert "a form must come from a page of this server" in tab.text()
     tab.open("data:text/html,<iframe src='" + inbox.rig.url + "/' width=800 height=600></iframe>")
     assert inbox.state(request) == "pending"
 

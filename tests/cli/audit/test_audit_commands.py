@@ -16,6 +16,7 @@ from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.verify import verify
 from humanlayer_agent.cli import main
+from humanlayer_agent.cli.audit import audit_commands
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
@@ -48,7 +49,6 @@ def gate(path: Path) -> Gate:
 @pytest.fixture
 def hla(path: Path) -> Hla:
     from humanlayer_agent.cli import requests
-    from humanlayer_agent.cli.audit import audit_commands
 
     def call(group: str, *arguments: str) -> Result:
         app = {"audit": audit_commands.app, "requests": requests.app}[group]
@@ -199,6 +199,11 @@ def test_no_store_is_an_error_and_creates_none(hla: Hla, path: Path, command: tu
         (["--since", "2100-01-01"], 0),
         (["--until", "2000-01-01T12:00"], 0),
         (["--after", "3", "--type", "run"], 0),
+        (["--where", "approver.assurance=terminal", "--where", "answer=approve"], 1),
+        (["--where", "enforced=true"], 4),
+        (["--where", "signer!=", "--type", "vote"], 2),
+        (["--where", "no_such.field=", "--type", "vote"], 2),
+        (["--where", "returncode=3"], 2),
     ],
 )
 def test_query_by_what_people_look_for(gate: Gate, hla: Hla, options: list[str], count: int) -> None:
@@ -208,6 +213,27 @@ def test_query_by_what_people_look_for(gate: Gate, hla: Hla, options: list[str],
 
 def test_a_time_that_is_none_is_an_error(gate: Gate, hla: Hla) -> None:
     assert "is no time" in str(hla("audit", "query", "--since", "yesterday").exception)
+
+
+@pytest.mark.parametrize("text", ["solo", "=x", "Solo=x", "a..b=c", ".a=c"])
+def test_a_condition_that_is_none_is_an_error(gate: Gate, hla: Hla, text: str) -> None:
+    assert "is no condition" in str(hla("audit", "query", "--where", text).exception)
+
+
+def test_an_export_is_searched_like_its_store(gate: Gate, hla: Hla, tmp_path: Path) -> None:
+    export = tmp_path / "log.jsonl"
+    export.write_bytes(hla("audit", "query", "--format", "jsonl").stdout_bytes + b"no line of a log\n")
+    for options in (
+        ["--type", "vote"],
+        ["--run", "run-1", "--after", "4"],
+        ["--verdict", "ask"],
+        ["--type", "vote.late"],
+    ):
+        told = CliRunner().invoke(audit_commands.app, ["query", *options, "--export", str(export), "--format", "json"])
+        assert told.stdout == hla("audit", "query", *options, "--format", "json").stdout
+    assert "not both" in str(hla("audit", "query", "--export", str(export)).exception)
+    missing = CliRunner().invoke(audit_commands.app, ["query", "--export", str(tmp_path / "none")]).exception
+    assert "No such file" in str(missing)
 
 
 # Export and witnesses

@@ -19,6 +19,7 @@ from humanlayer_agent.cli import main
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker
+from tests.support.forging import forging
 
 JSON, CSV = ("--format", "json"), ("--format", "csv")
 
@@ -156,3 +157,54 @@ def test_what_is_no_moment(said: str) -> None:
 
     with pytest.raises(ConfigError, match="is no time"):
         moment(said, 0)
+
+
+# ---- evidence -----------------------------------------------------------------------------------------------
+
+
+def test_evidence_of_a_store_and_of_an_export(store: Path, export: Path, tmp_path: Path, capsys: Capture) -> None:
+    """The page, the data and the table tell the same, and an export names itself in the commands."""
+    page = tmp_path / "soc2.html"
+    assert main(["audit", "evidence", "--map", "soc2", "--store", str(store), "--html", str(page)]) == 0
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    assert "Intact" in capsys.readouterr().out
+    assert main(["audit", "evidence", "--map", "soc2", "--export", str(export), *JSON]) == 0
+    data = json.loads(capsys.readouterr().out)
+    counts = {each["name"]: each["count"] for each in data["figures"]}
+    assert (counts["decisions"], counts["approved"], counts["denied"]) == (3, 1, 1)
+    command = next(each["command"] for each in data["figures"] if each["name"] == "denied")
+    query = command.removesuffix(" | wc -l")
+    assert f"--export {export}" in query
+    assert main(query.split()[1:]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+    assert main(["audit", "evidence", "--map", "eu-ai-act", "--store", str(store), "--since", "1d"]) == 0
+    assert "what the log shows, and not whether a clause is met" in " ".join(capsys.readouterr().out.split())
+
+
+def test_evidence_of_a_log_that_was_edited(export: Path, capsys: Capture) -> None:
+    export.write_bytes(export.read_bytes().replace(b'"verdict":"deny"', b'"verdict":"ask"'))
+    assert main(["audit", "evidence", "--map", "iso42001", "--export", str(export), *JSON]) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["integrity"]["reliable"] is False
+    assert data["integrity"]["headline"].startswith("Tampered with at event")
+    export.write_bytes(export.read_bytes()[:-5])
+    assert main(["audit", "evidence", "--map", "iso42001", "--export", str(export), "--require-head"]) == 1
+    assert "don't rely on what follows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [["report"], ["evidence", "--map", "soc2"]])
+@pytest.mark.parametrize("forged", ["DELETE FROM audit_event WHERE seq > 3", "CREATE VIEW shown AS SELECT 1"])
+def test_a_store_that_was_set_back_or_does_not_even_open(
+    store: Path, capsys: Capture, command: list[str], forged: str
+) -> None:
+    """As `hla audit verify` says it: by the anchor, which is no witness, and by the schema."""
+    assert main(["audit", "head", "--store", str(store)]) == 0  # what the anchor says, it says from now on
+    with forging(store) as connection:
+        connection.execute(forged)
+    capsys.readouterr()
+    assert main(["audit", "verify", "--store", str(store)]) == 1
+    capsys.readouterr()
+    assert main(["audit", *command, "--store", str(store), *JSON]) == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["integrity"]["intact"] is False
+    assert "don't rely on what follows" in printed.err
