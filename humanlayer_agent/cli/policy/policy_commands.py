@@ -375,28 +375,21 @@ def docs(
 
 @app.command()
 def schema(
-    of: Annotated[Literal["policy", "channels"], typer.Argument(help="Which file it is of.")] = "policy",
+    of: Annotated[
+        Literal["policy", "channels", "catalog", "tools"],
+        typer.Argument(help="Which file it is of: catalog of programs, tools of a coding agent or MCP server."),
+    ] = "policy",
 ) -> None:
-    """Print the JSON Schema of a policy or a channels file: an editor completes keys by it, and says what each is for.
+    """Print the JSON Schema of a policy, channels or catalog file: an editor completes keys, and says what each is for.
 
     What it rejects is rejected; `hla policy test` says what no schema can. Editors with yaml-language-server read which
-    schema a file has from its first line: # yaml-language-server: $schema=policy.schema.json
+    schema a file has from its first line, relative to the file: # yaml-language-server: $schema=policy.schema.json
 
-    Examples: hla policy schema > policy.schema.json;  hla policy schema channels
+    Examples: hla policy schema > policy.schema.json;  hla policy schema catalog > catalog.schema.json
     """
-    import json
+    from humanlayer_agent.policy_tools.file_schemas import schema_text
 
-    from humanlayer_agent.policy.language.json_schema import json_schema
-
-    if of == "channels":
-        from humanlayer_agent.channels.settings.schema import Profile
-
-        found = json_schema(Profile, "A channels file of humanlayer-agent")
-    else:
-        from humanlayer_agent.policy.language.schema import PolicyFile
-
-        found = json_schema(PolicyFile, "A policy of humanlayer-agent")
-    typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    typer.echo(schema_text(of), nl=False)
 
 
 @app.command()
