@@ -55,6 +55,8 @@ SAYS = {
         "mcp ask",
         "policy docs",
         "policy schema",
+        "policy fmt",
+        "policy import",
         "people away",
         "people back",
     ),

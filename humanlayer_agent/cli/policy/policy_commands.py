@@ -392,6 +392,25 @@ def schema(
     typer.echo(schema_text(of), nl=False)
 
 
+@app.command("fmt")
+def lay_out(
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Policy files; - is standard input.")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing: show what differs. Exit code 1: something does.")
+    ] = False,
+) -> None:
+    """Lay out policy files: the order of keys, quotation marks, lines of at most 120 characters. Comments stay.
+
+    What is meant stays: it is read before and after, and a file is left as it is where the two differ. What does
+    not load is refused, with its place; the other files are laid out still. A project's policy is to be trusted anew.
+
+    Examples: hla policy fmt policy.yaml;  hla policy fmt --check policies/*.yaml;  hla policy fmt - < policy.yaml
+    """
+    from humanlayer_agent.cli.policy.fmt import run_fmt
+
+    raise typer.Exit(run_fmt(files, check=check))
+
+
 @app.command()
 def trust(
     project: ProjectOption = None,

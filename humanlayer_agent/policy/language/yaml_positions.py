@@ -239,12 +239,12 @@ _MESSAGES = {
 def _known_keys(location: tuple[Any, ...], model: Known) -> list[str]:
     for part in location[:-1]:
         if not isinstance(part, int):
-            model = _model_in(_keys(model).get(part)) or model
-    return sorted(_keys(model))
+            model = _model_in(keys_with_types(model).get(part)) or model
+    return sorted(keys_with_types(model))
 
 
-def _keys(model: Known) -> dict[str, Any]:
-    """The keys of a class, with what each takes."""
+def keys_with_types(model: Known) -> dict[str, Any]:
+    """Return the keys of a class in their order, with what each takes."""
     hints = get_type_hints(model)
     if issubclass(model, BaseModel):
         return {each.alias or name: hints[name] for name, each in model.model_fields.items()}
