@@ -411,6 +411,27 @@ def lay_out(
     raise typer.Exit(run_fmt(files, check=check))
 
 
+@app.command("import")
+def import_list(
+    tool: Annotated[Literal["claude-code", "codex", "gemini-cli", "dippy"], typer.Argument(help="Whose list it is.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Its settings, rules or policy; - is standard input.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", metavar="FILE", help="A new file for the policy; else it is printed."),
+    ] = None,
+) -> None:
+    """Import an allow and deny list of another tool: a policy with tests, and line by line what could not be carried.
+
+    Nothing gets looser without a word. What is stricter here is said: commands are read, so that `npm test && rm -rf /`
+    is two of them. Exit code 1: a line was not carried.
+
+    Examples: hla policy import claude-code .claude/settings.json --output mine.yaml;  hla policy import dippy .dippy
+    """
+    from humanlayer_agent.cli.policy.list_import import run_import
+
+    raise typer.Exit(run_import(tool, file, output))
+
+
 @app.command()
 def trust(
     project: ProjectOption = None,

@@ -54,7 +54,9 @@ def test_one_that_is_refused_keeps_no_other_from_it(path: Path, capsys: Said) ->
     assert Path("broken.yaml").read_text() == "version: 1\npolicy: p\nrulez: []\n"
 
 
-def test_standard_input(path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_standard_input(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     for arguments, code, out in (((), 0, WANTED.encode()), (("--check",), 1, b"--- standard input\n")):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(WRITTEN.encode())))
         assert main(["policy", "fmt", "-", *arguments]) == code
