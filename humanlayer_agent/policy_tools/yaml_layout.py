@@ -45,10 +45,10 @@ def formatted(text: str, name: str) -> str:
         PolicyError: it is no policy file by itself (`file:line:column`), or has what can't be laid out.
 
     Example:
-        >>> print(formatted("policy: p\\nversion: 1\\nextends: ['builtin:guard']  # ours\\n", "p.yaml"), end="")
+        >>> print(formatted("policy: p\\nversion: 1\\nextends: ['builtin:guard'] # ours\\n", "p.yaml"), end="")
         version: 1
         policy: p
-        extends: ["builtin:guard"]  # ours
+        extends: [builtin:guard]   # ours
     """
     ending = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
@@ -113,7 +113,7 @@ def flow(value: Any) -> str:
 
     Example:
         >>> flow({"program": "gh", "subcommand": ["pr view"], "hosts": ["12"]})
-        '{program: gh, subcommand: [pr view], hosts: ["12"]}'
+        '{program: gh, subcommand: ["pr view"], hosts: ["12"]}'
     """
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{flow(key)}: {flow(each)}" for key, each in value.items()) + "}"
