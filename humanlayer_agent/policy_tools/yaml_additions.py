@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.policy_tools.yaml_layout import flow
+from humanlayer_agent.policy_tools.yaml_layout import flow, scalar
 
 
 def item(entry: Mapping[str, Any]) -> list[str]:
@@ -16,7 +16,7 @@ def item(entry: Mapping[str, Any]) -> list[str]:
                 lines.append("tests:")
             lines += [f"  {kind}: {flow(commands)}" for kind, commands in value.items()]
         else:
-            lines.append(f"{key}: {flow(value)}")
+            lines.append(f"{key}: {scalar(value, item=False) if isinstance(value, str) else flow(value)}")
     return [("- " if n == 0 else "  ") + line for n, line in enumerate(lines)]
 
 
