@@ -26,6 +26,7 @@ from humanlayer_agent.policy.language.yaml_positions import Document, Position, 
 
 WIDTH = 120
 _STEP = 2
+_STRANGE_BREAKS = re.compile("[\r\x85\u2028\u2029]")
 _STR = "tag:yaml.org,2002:str"
 _READ_AS_TEXT = (_STR, "tag:yaml.org,2002:timestamp")
 _PROSE = ("reason", "suggestion", "description")
@@ -53,6 +54,13 @@ def formatted(text: str, name: str) -> str:
     ending = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     document = yaml_positions.parse(text, name)
+    if (strange := _STRANGE_BREAKS.search(text)) is not None:
+        at = Position(text.count("\n", 0, strange.start()) + 1, strange.start() - text.rfind("\n", 0, strange.start()))
+        raise PolicyError(
+            yaml_positions.located(
+                name, text, at, f"{strange[0]!r} ends a line for YAML, and for no editor: take it out"
+            )
+        )
     before = schema.check(document)
     root = _Reader(document).read()
     laid_out = "\n".join(_Writer().document(root)) + "\n"
@@ -336,7 +344,7 @@ def _between(text: str, start: int, end: int, begins: Sequence[int]) -> Iterator
         start = text.find("\n", at)
         start = len(text) if start < 0 else start
         line = bisect_right(begins, at) - 1
-        yield at, line, at - begins[line], text[at:start].rstrip()
+        yield at, line, at - begins[line], text[at:start].rstrip(" \t\r")
 
 
 def _comments(text: str) -> Counter[str]:
@@ -389,7 +397,7 @@ class _Writer:
         assert root.entries is not None
         head, root.entries[0].above = root.entries[0].above, []
         lines = [*head, *self.block(root, 0, schema.PolicyFile, ())]
-        return [line.rstrip() for line in _without_twins(lines)]
+        return [line.rstrip(" ") for line in _without_twins(lines)]
 
     def block(self, node: _Node, indent: int, means: Any, path: tuple[str, ...]) -> list[str]:
         """The lines of a collection with its entries one below the other."""
@@ -422,7 +430,7 @@ class _Writer:
         value = entry.value
         inline = self.inline(value, means, here, WIDTH - len(head) - 1)
         if inline is not None:
-            found = [f"{head} {inline}".rstrip()]
+            found = [f"{head} {inline}".rstrip(" ")]
             own = not value.anchor and value.alias is None
             if len(found[0]) > WIDTH and here[-1] in _PROSE and _foldable(value.text) and own:
                 found = [f"{head} >-", *self.wrapped(value.text, indent + _STEP)]

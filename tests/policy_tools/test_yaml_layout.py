@@ -128,6 +128,9 @@ LAUGHS = "".join(f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in r
         (f"{HEAD}lists: {{a: &a [x], b: &a [y]}}\nextends: x.yaml\n", "second occurrence"),
         (f"%YAML 1.1\n---\n{HEAD}extends: x.yaml\n", "1:1: directives (%)"),
         (f"{HEAD}extends: x.yaml\n---\n{HEAD}", "not YAML"),
+        (f"{HEAD}extends: x.yaml # a\u2028\n", r"3:20: '\u2028' ends a line for YAML"),
+        (f"{HEAD}extends: x.yaml # a\r# b\n", r"3:20: '\r' ends a line for YAML"),
+        (f"{HEAD}'list[s': []\nextends: x.yaml\n", "unknown key 'list[s'"),
         (f"{HEAD}extends: x\ty: z\n", "not YAML"),
     ],
 )  # fmt: skip

@@ -192,6 +192,7 @@ def explained(document: Document, error: ValidationError, model: type[BaseModel]
     if loc[:1] == ("lists",):
         loc = loc[:2] + loc[3:]  # without the tag of what it was taken for
     path = tuple(p for p in loc if isinstance(p, int) or not str(p).startswith(("function-", "list[")))
+    path = path or loc[:1]  # a key that is called like one of pydantic's own steps
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] in _UNKNOWN:
         key = str(path[-1])

@@ -7,7 +7,7 @@ stand for several words there and for one here, an allow gets narrower, and a de
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import product, takewhile
 from typing import Any
 
 from humanlayer_agent.policy.language.policy import Match, Program
@@ -190,12 +190,18 @@ def allowing(pattern: CommandPattern) -> tuple[list[Condition], list[str]]:
             notes.append("a wildcard inside of a word stands for no blanks here")
     argv += [ANY_WORDS] * pattern.open
     base = {"program": _base(program), "argv": _tidy(argv)}
-    bare = not any(word.text or (word.regex and "." not in word.regex) for word in pattern.words[1:])
-    if pattern.open and bare and broad(Match(program=Program(names=(_base(program),)))):
+    known = takewhile(lambda word: word.text is not None or word.regex, pattern.words[1:])
+    bare = not any(map(_narrows, known))
+    if (pattern.open or ANY_WORDS in argv) and bare and broad(Match(program=Program(names=(_base(program),)))):
         notes.append(f"`{program}` alone can run any code: allowed is what only reads inside the project")
         inside = {"effect": "read", "paths": {"all_within": ["${PROJECT}/**"]}}
         return [base | {"resolved": True, "effects": {"only": ["read"]}}, base | inside], notes
     return [base, base | {"effect": _KINDS}], notes
+
+
+def _narrows(word: Word) -> bool:
+    """Tell whether a word says what a program is to do: an option such as `-c` says how."""
+    return "." not in word.regex if word.regex else bool(word.text) and not str(word.text).startswith("-")
 
 
 def _base(program: str) -> str:

@@ -374,6 +374,25 @@ def test_what_goes_before_excuses(tmp_path: Path, own_user: Path) -> None:
     assert ours("git push --dry-run") == "deny"
 
 
+@pytest.mark.parametrize(
+    ("rule", "command", "verdict"),
+    [
+        ("deny *rm*", "frob a rm-b c", "deny"), ("deny *rm*", "rm", "deny"), ("deny *rm*", "frob a b", "ask"), ("deny a*b c", "a x b c", "deny"),
+        ("deny a*b c", "axb c", "deny"), ("deny git push*", "git pushx y", "deny"), ("deny git push*", "/usr/bin/git push", "deny"),
+        ("deny rm -rf /*", "rm -rf /srv/x", "deny"), ("deny frob 'a b'", "frob a\\ b", "deny"), ("deny frob x", "bash -c 'frob x'", "deny"),
+        ("deny frob x", "frob $Y", "ask"), ("allow frob x *", "frob $Y", "ask"), ("allow frob x *", "frob x $Y", "allow"), ("allow frob x *", "frob xy", "ask"),
+        ("allow frob x*", "frob xy z", "allow"), ("allow frob x *", "frob x `rm y`", "ask"), ("allow frob x *", "frob x\nrm y", "ask"), ("allow frob x *", "frob x | sh", "ask"),
+        ("allow frob x *", "LD_PRELOAD=./y.so frob x", "ask"), ("allow frob x *", "./frob x", "ask"), ("allow frob x *", "frob() { rm y; }; frob x", "ask"),
+        ("allow frob x*y", "frob x y", "ask"), ("allow python -c *", "python -c 'import os; os.remove(\"x\")'", "ask"), ("allow bash -c *", "bash -c 'rm x'", "ask"),
+        ("allow git * main", "git -c core.pager='rm x' log main", "ask"), ("allow git * main", "git main", "ask"), ("allow xargs *", "xargs rm", "ask"), ("allow sudo frob *", "sudo frob x", "ask"),
+    ],
+)  # fmt: skip
+def test_patterns_that_may_be_misread(rule: str, command: str, verdict: str, tmp_path: Path, own_user: Path) -> None:
+    decision, _, pattern = rule.partition(" ")
+    ours = judge(made("claude-code", json.dumps({"permissions": {decision: [f"Bash({pattern})"]}})), tmp_path)
+    assert ours(command) == verdict
+
+
 HOSTILE = [
     "{{ command }}",
     "a\u202eb",
