@@ -160,6 +160,66 @@ def test_a_text_stays_a_text(text: str) -> None:
     assert "\n" not in flow([text])
 
 
+MIXED = """# head
+version: 1
+policy: p   # x
+lists: {a: [b, c], "d": &q [e]}
+rules:
+  - id: a # c
+    decision: ask
+    reason: >-
+      long text
+      more
+    when:
+      program: [x, # y
+        z]
+      any: [{argv: ["a b", 'c']}, {flags: {any: *q}}]
+      # below
+  - {id: b, decision: deny, when: {program: *q}} # end
+# foot
+"""
+PIECES = [
+    "\r",
+    "\n",
+    "\t",
+    "\x85",
+    "\u2028",
+    "\ufeff",
+    "\xa0",
+    " #",
+    ": ",
+    "- ",
+    "? ",
+    "|\n",
+    ">-\n",
+    "&a ",
+    "*q",
+    "!!str ",
+    "<<: *q",
+    "'",
+    '"',
+    "\\",
+    "{",
+    "]",
+    ",",
+    "%",
+    "---\n",
+    "  ",
+    "\x1b",
+]
+
+
+@settings(max_examples=examples(500), deadline=None, phases=[Phase.generate])
+@given(st.integers(0, len(MIXED) - 1), st.sampled_from(PIECES) | st.integers(1, 6))
+def test_a_broken_file_is_refused_or_laid_out(at: int, piece: str | int) -> None:
+    """Something is put in, or taken out, anywhere: no other error is raised, and no comment or value is lost."""
+    text = MIXED[:at] + (piece + MIXED[at:] if isinstance(piece, str) else MIXED[at + piece :])
+    try:
+        laid_out(text)
+    except PolicyError as error:
+        assert "stays as it is" not in str(error)
+
+
 # ---- generated policies ---------------------------------------------------------------------------------------
 
 WORDS = st.text(alphabet="ab1 :#,[]{}'\"\\*$/-~.é", min_size=1, max_size=12) | st.sampled_from(

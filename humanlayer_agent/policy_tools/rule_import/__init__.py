@@ -130,6 +130,8 @@ def imported(found: List, name: str, *, tests: Mapping[str, Mapping[str, Sequenc
     Raises:
         ConfigError: it is too long for a policy.
     """
+    if len(found.lines) > _MOST_RULES:
+        raise ConfigError(f"{len(found.lines)} lines are more than fit into one policy: at most {_MOST_RULES} rules")
     rules: list[dict[str, Any]] = []
     lines: list[Carried] = []
     comments: list[list[str]] = []
@@ -174,9 +176,9 @@ def _with_precedence(line: Line, found: List) -> tuple[Line, Condition | None]:
     if line.decision != "allow" and line.of_commands and found.other_tools and _may_stand_for_tools(line):
         conditions.append({"tool": list(found.other_tools)})
     for each in found.lines:
-        looser = each.decision is not None and _STRICTNESS[each.decision] < _STRICTNESS[line.decision]
-        same = each.of_commands == line.of_commands and not each.problem and _may_meet(line, each)
-        if looser and same and each.rank > line.rank:
+        if each.rank <= line.rank or each.problem or each.of_commands != line.of_commands or each.decision is None:
+            continue
+        if _STRICTNESS[each.decision] < _STRICTNESS[line.decision] and _may_meet(line, each):
             conditions += each.when
     if len(conditions) > _MOST_EXCUSES:
         return replace(line, notes=(*line.notes, "what goes before it there does not here: the strictest counts")), None

@@ -7,6 +7,7 @@ Source: https://code.claude.com/docs/en/permissions.
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,16 +44,17 @@ def read(text: str, name: str) -> List:
     permissions = settings.get("permissions") if isinstance(settings, dict) else None
     if not isinstance(permissions, dict):
         raise ConfigError(f"{name}:1: expected settings of Claude Code, with `permissions`")
+    places = _Places(text)
     lines: list[Line] = []
     for decision in ("allow", "ask", "deny"):
         rules = permissions.get(decision, [])
         if not isinstance(rules, list):
-            raise ConfigError(f"{name}:{_line(text, 0, decision)[0]}: {decision}: expected a list of rules")
-        place = max(text.find(f'"{decision}"'), 0)
+            raise ConfigError(f"{name}:{places.line(decision, again=True)}: {decision}: expected a list of rules")
+        places.line(decision, again=True)
         for rule in rules:
-            number, place = _line(text, place, rule)
+            number = places.line(rule)
             lines.append(_rule(number, str(rule), decision) if isinstance(rule, str) else _strange(number, rule))
-    lines += _others(permissions, text)
+    lines += _others(permissions, places)
     return List(TOOL, lines, _NOTES, ("WebFetch", "mcp__*", *_TOOLS["Read"][0], *_TOOLS["Edit"][0]))
 
 
@@ -60,22 +62,32 @@ def _strange(number: int, rule: Any) -> Line:
     return Line(number, json.dumps(rule), problem="it is no text")
 
 
-def _line(text: str, start: int, rule: Any) -> tuple[int, int]:
-    """The line of a value from a place on, and the place behind it."""
-    for written in (json.dumps(rule, ensure_ascii=False), json.dumps(rule)):
-        at = text.find(written, start)
-        if at >= 0:
-            return text.count("\n", 0, at) + 1, at + len(written)
-    return text.count("\n", 0, start) + 1, start
+class _Places:
+    """Where each text of a JSON file stands, to be asked for in their order."""
+
+    def __init__(self, text: str) -> None:
+        self._begins = [found.end() for found in re.finditer("\n", text)]
+        self._found: dict[str, list[int]] = {}
+        self._last = 0
+        for found in re.finditer(r'"(?:[^"\\]|\\.)*"', text):
+            self._found.setdefault(json.loads(found[0], strict=False), []).append(found.start())
+
+    def line(self, text: Any, *, again: bool = False) -> int:
+        """Return the line of the next place of a text; `again`: of its first."""
+        places = self._found.get(text, []) if isinstance(text, str) else []
+        at = 0 if again else bisect_right(places, self._last)
+        if at < len(places):
+            self._last = places[at]
+        return bisect_right(self._begins, self._last) + 1
 
 
-def _others(permissions: dict[str, Any], text: str) -> Iterator[Line]:
+def _others(permissions: dict[str, Any], places: _Places) -> Iterator[Line]:
     for key, value in permissions.items():
         if key not in ("allow", "ask", "deny"):
             problem = "it is about Claude Code itself, not about what an agent may do"
             if key == "defaultMode" and value in ("acceptEdits", "bypassPermissions", "auto", "dontAsk"):
                 problem = "a mode allows or denies what no rule names: here that asks"
-            yield Line(_line(text, 0, key)[0], f"{key}: {json.dumps(value)}", problem=problem)
+            yield Line(places.line(key, again=True), f"{key}: {json.dumps(value)}", problem=problem)
 
 
 def _rule(number: int, text: str, decision: Decision) -> Line:

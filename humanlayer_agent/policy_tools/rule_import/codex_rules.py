@@ -34,13 +34,14 @@ def read(text: str, name: str) -> List:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
-        raise ConfigError(f"{name}:{line}: not Starlark: {getattr(error, 'msg', error)}") from error
-    return List(TOOL, [line for each in tree.body for line in _lines(each, text)], _NOTES)
+        raise ConfigError(f"{name}:{line}: not Starlark: {getattr(error, 'msg', error) or 'too deep'}") from error
+    written = text.split("\n")
+    return List(TOOL, [line for each in tree.body for line in _lines(each, written)], _NOTES)
 
 
-def _lines(statement: ast.stmt, text: str) -> Iterator[Line]:
+def _lines(statement: ast.stmt, written: Sequence[str]) -> Iterator[Line]:
     number = statement.lineno
-    said = " ".join((ast.get_source_segment(text, statement) or "").split())
+    said = " ".join(" ".join(written[number - 1 : statement.end_lineno]).split())
     call = statement.value if isinstance(statement, ast.Expr) else None
     if isinstance(call, ast.Constant) and isinstance(call.value, str):
         return  # a text by itself is a comment
