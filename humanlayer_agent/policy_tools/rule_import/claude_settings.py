@@ -172,7 +172,13 @@ def _files(number: int, text: str, decision: Decision, tool: str, said: str) -> 
         when = {"tool": tools, "effect": list(kinds), "paths": {"all_within": paths}}
     else:
         when = {"effect": list(kinds), "paths": {"any_within": paths}}
-    return Line(number, text, decision, (when,))
+    shown = [_call(tool, each) for each in (paths[0].replace("**", "a").replace("*", "a"), "some/other.file")]
+    return Line(number, text, decision, (when,), matches=(shown[0],), others=(shown[1],))
+
+
+def _call(tool: str, path: str) -> str:
+    given = {"file_path": path.removeprefix("${PROJECT}/")}
+    return f"{tool}({json.dumps(given | ({'old_string': 'a', 'new_string': 'b'} if tool == 'Edit' else {}))})"
 
 
 def path_patterns(said: str) -> list[str]:
