@@ -22,7 +22,7 @@ from humanlayer_agent.policy.explanation.why_not import Obstacle, obstacles
 from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.examples import Bench, Example
 from humanlayer_agent.policy.language.policy import Policy
-from humanlayer_agent.policy_tools.yaml_additions import flow
+from humanlayer_agent.policy_tools.yaml_layout import flow
 from humanlayer_agent.safe_text import one_line
 from humanlayer_agent.shell import Effect, SimpleCommand
 

@@ -15,7 +15,7 @@ from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.explanation.explain import explain
 from humanlayer_agent.policy_tools.exception_drafts import SERVICE, Condition, Draft, Part, draft
-from humanlayer_agent.policy_tools.yaml_additions import flow
+from humanlayer_agent.policy_tools.yaml_layout import flow
 
 TIMES = 10
 """So often something has to be approved that one person alone approved."""

@@ -4,31 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from humanlayer_agent.errors import PolicyError
-
-_WIDTH = 1_000_000
-
-
-def flow(value: Any) -> str:
-    """Data in YAML's flow style, on one line.
-
-    Example:
-        >>> flow({"program": "gh", "subcommand": ["pr view"], "hosts": ["12"]})
-        "{program: gh, subcommand: [pr view], hosts: ['12']}"
-    """
-    import yaml
-
-    class OneLine(yaml.SafeDumper):
-        """Writes texts with several lines on one."""
-
-    def text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
-        style = '"' if len(value.splitlines()) > 1 else None
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-    OneLine.add_representer(str, text)
-    dumped = yaml.dump(
-        [value], None, OneLine, default_flow_style=True, width=_WIDTH, allow_unicode=True, sort_keys=False
-    )
-    return str(dumped).strip()[1:-1]
+from humanlayer_agent.policy_tools.yaml_layout import flow, scalar
 
 
 def item(entry: Mapping[str, Any]) -> list[str]:
@@ -40,7 +16,7 @@ def item(entry: Mapping[str, Any]) -> list[str]:
                 lines.append("tests:")
             lines += [f"  {kind}: {flow(commands)}" for kind, commands in value.items()]
         else:
-            lines.append(f"{key}: {flow(value)}")
+            lines.append(f"{key}: {scalar(value, item=False) if isinstance(value, str) else flow(value)}")
     return [("- " if n == 0 else "  ") + line for n, line in enumerate(lines)]
 
 

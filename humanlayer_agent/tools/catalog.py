@@ -15,7 +15,7 @@ guessed: a tool, or an argument, that nobody knows is asked about.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -49,8 +49,25 @@ SLOTS = {
 """What an argument is, by slot."""
 
 _FOLDER = Path(__file__).with_name("catalog")
-_FILE_KEYS = {"agent", "server", "mcp", "tools", "leaves", "typed_into"}
-_TOOL_KEYS = {"takes", "may_take", "needs", "does", "changes"}
+_FILE_KEYS = {
+    "agent": "The coding agent whose tools these are.",
+    "server": "The MCP server whose tools these are.",
+    "mcp": "How the agent calls tools of MCP servers: with {server} and {tool}.",
+    "tools": "The tools, by name.",
+    "leaves": "Names of tools that do nothing of which their agent would not ask by other calls, with blanks between.",
+    "typed_into": "Programs into which the agent may type, of which no hook would hear, with blanks between.",
+}
+_ARGUMENT_KEYS = {
+    "takes": "What it takes, by name, each with its slot.",
+    "may_take": "What it may take, in the same way.",
+}
+_TOOL_KEYS = {
+    **_ARGUMENT_KEYS,
+    "needs": "Arguments under `may_take` of which at least one is given.",
+    "does": "A shell command that does the same, with arguments in braces, where slots do not suffice.",
+    "changes": "A regular expression for commands that the agent changes after its hook has heard of them.",
+}
+_OF_AGENTS = ("mcp", "typed_into", "leaves")
 _ONE_TEXT = {"names", "move", "to", "directory", "unsandboxed"}
 _WORD = re.compile(r"\{([^{}]*)\}")
 
@@ -170,6 +187,45 @@ def parse(text: str, name: str) -> tuple[Tools, bool]:
     return _File(name).read(root)
 
 
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a file of the catalog. Reading it finds more than a schema can say.
+
+    Example:
+        >>> sorted(json_schema()["$defs"])
+        ['Argument', 'Arguments', 'Slot', 'Tool']
+    """
+
+    def mapping(keys: Mapping[str, str], values: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        described = {key: {**values[key], "description": said} for key, said in keys.items()}
+        return {"type": "object", "properties": described, "additionalProperties": False, **more}
+
+    text = {"type": "string", "pattern": r"\S"}
+    slots = [{"const": slot, "description": said} for slot, said in SLOTS.items()]
+    many = {"type": "array", "minItems": 1, "maxItems": 1}
+    named = {key: {"$ref": "#/$defs/Arguments"} for key in _ARGUMENT_KEYS}
+    some = [{"required": [key]} for key in _ARGUMENT_KEYS]
+    whole = mapping(_ARGUMENT_KEYS, named, anyOf=some)
+    lists = {"anyOf": [each for each in slots if each["const"] not in _ONE_TEXT] + [whole]}
+    tool = {**named, "needs": {"type": "array", "items": text, "minItems": 1}, "does": text, "changes": text}
+    file = dict.fromkeys(_FILE_KEYS, text) | {
+        "tools": {"type": "object", "additionalProperties": {"$ref": "#/$defs/Tool"}},
+        "mcp": {"type": "string", "allOf": [{"pattern": rf"\{{{each}\}}"} for each in ("server", "tool")]},
+    }
+    of_server = {"required": ["server", "tools"], "not": {"anyOf": [{"required": [k]} for k in ("agent", *_OF_AGENTS)]}}
+    of_agent = {"required": ["agent", "mcp", "tools"], "not": {"required": ["server"]}}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "The tools of a coding agent or an MCP server",
+        **mapping(_FILE_KEYS, file, oneOf=[of_agent, of_server]),
+        "$defs": {
+            "Slot": {"anyOf": slots},
+            "Arguments": {"type": "object", "additionalProperties": {"$ref": "#/$defs/Argument"}},
+            "Argument": {"anyOf": [{"$ref": "#/$defs/Slot"}, whole, {**many, "items": lists}]},
+            "Tool": mapping(_TOOL_KEYS, tool, anyOf=some),
+        },
+    }
+
+
 class _File:
     """One file of the catalog, read strictly."""
 
@@ -182,7 +238,7 @@ class _File:
         if ("agent" in found) == ("server" in found):
             raise self._error(root, "says either agent or server: whose tools these are")
         is_server = "server" in found
-        for key in ("mcp", "typed_into", "leaves"):
+        for key in _OF_AGENTS:
             if is_server and key in found:
                 raise self._error(found[key], f"{key} is for agents")
         mcp = self._text(found["mcp"]) if "mcp" in found else ""
@@ -233,7 +289,7 @@ class _File:
                 if name in taken:
                     raise self._error(each, f"{where}: {name} stands under takes as well")
                 taken[name] = self._argument(each, f"{where}: {name}", optional=key == "may_take")
-        if not found.keys() & {"takes", "may_take"}:
+        if not found.keys() & _ARGUMENT_KEYS.keys():
             raise self._error(node, f"{where}: takes is missing ({{}} where it takes nothing)")
         return taken
 
@@ -244,7 +300,7 @@ class _File:
         inner = node.value[0] if many and len(node.value) == 1 else node
         if isinstance(inner, yaml.MappingNode):
             found = self._mapping(inner, where)
-            self._known(found, {"takes", "may_take"}, inner)
+            self._known(found, _ARGUMENT_KEYS, inner)
             return Argument("", many=many, optional=optional, inner=self._arguments(found, where, inner))
         said = self._list(node) if many else [self._text(node)]
         if len(said) != 1 or said[0] not in SLOTS:
@@ -256,7 +312,7 @@ class _File:
     def _names(self, found: Mapping[str, Any], key: str) -> frozenset[str]:
         return frozenset(self._text(found[key]).split()) if key in found else frozenset()
 
-    def _known(self, found: Mapping[str, Any], keys: set[str], node: Any) -> None:
+    def _known(self, found: Mapping[str, Any], keys: Collection[str], node: Any) -> None:
         for key in found:
             if key not in keys:
                 raise self._error(found[key] or node, f"{key} is not known: {did_you_mean(key, keys)}")

@@ -56,6 +56,8 @@ SAYS = {
         "policy docs",
         "policy serve",
         "policy schema",
+        "policy fmt",
+        "policy import",
         "people away",
         "people back",
     ),

@@ -4,7 +4,8 @@ import pytest
 import yaml
 
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.policy_tools.yaml_additions import added, flow
+from humanlayer_agent.policy_tools.yaml_additions import added
+from humanlayer_agent.policy_tools.yaml_layout import flow
 
 RULE = {"id": "new", "decision": "allow", "when": {"program": "frob", "operands": {"all": ["a: b", "#", "yes", "12"]}}}
 FILE = """\

@@ -3,7 +3,9 @@
 import re
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 
 from humanlayer_agent.hooks.coding_agents import AGENTS
 from humanlayer_agent.shell import analyse
@@ -123,3 +125,75 @@ def test_a_file_that_can_not_be_read_and_an_owner_that_has_two(tmp_path: Path) -
     (tmp_path / "b.yaml").write_text(SOUND)
     with pytest.raises(ToolsError, match=r"b\.yaml:1: x has a file already"):
         load(tmp_path)
+
+
+READER = jsonschema.Draft202012Validator(catalog.json_schema())
+AGENT = "agent: a\nmcp: '{server}-{tool}'\n"
+WRONG = [
+    f"{AGENT}server: s\ntools: {{}}",
+    "tools: {}",
+    "agent: a\ntools: {}",
+    AGENT,
+    "server: s",
+    "server: s\ntools: {}\nmcp: '{server}-{tool}'",
+    "server: s\ntools: {}\nleaves: x",
+    "server: s\ntools: {}\ntyped_into: x",
+    "agent: a\nmcp: '{server}'\ntools: {}",
+    "agent: a\nmcp: '{tool}'\ntools: {}",
+    "agent: a\nmcp: [x]\ntools: {}",
+    "agent: ''\nmcp: '{server}-{tool}'\ntools: {}",
+    "server: [s]\ntools: {}",
+    "server: s\ntools: []",
+    "server: s\ntools: T",
+    "server: s\ntool: {}",
+    "server: s\ntools: {T: {}}",
+    "server: s\ntools: {T: []}",
+    "server: s\ntools: {T: read}",
+    "server: s\ntools: {T: {takes: []}}",
+    "server: s\ntools: {T: {takes: read}}",
+    "server: s\ntools: {T: {take: {x: read}}}",
+    "server: s\ntools: {T: {takes: {x: reed}}}",
+    "server: s\ntools: {T: {takes: {x: []}}}",
+    "server: s\ntools: {T: {takes: {x: [reed]}}}",
+    "server: s\ntools: {T: {takes: {x: [read, write]}}}",
+    "server: s\ntools: {T: {takes: {x: [names]}}}",
+    "server: s\ntools: {T: {takes: {x: [directory]}}}",
+    "server: s\ntools: {T: {takes: {x: {}}}}",
+    "server: s\ntools: {T: {takes: {x: {takes: {y: reed}}}}}",
+    "server: s\ntools: {T: {takes: {x: {takes: {y: read}, needs: [y]}}}}",
+    "server: s\ntools: {T: {takes: {x: [{takes: {y: reed}}]}}}",
+    "server: s\ntools: {T: {may_take: {x: reed}}}",
+    "server: s\ntools: {T: {may_take: {x: read}, needs: x}}",
+    "server: s\ntools: {T: {may_take: {x: read}, needs: []}}",
+    "server: s\ntools: {T: {may_take: {x: read}, needs: {x: read}}}",
+    "server: s\ntools: {T: {takes: {x: data}, does: [cat]}}",
+    "server: s\ntools: {T: {takes: {x: data}, does: ''}}",
+    "server: s\ntools: {T: {takes: {x: bash}, changes: [x]}}",
+    "server: s\ntools: {T: {takes: {x: bash}, changes: ''}}",
+    "server: s\ntools: {T: {needs: [x]}}",
+    f"{AGENT}tools: {{}}\nleaves: [x]",
+    f"{AGENT}tools: {{}}\ntyped_into: [x]",
+    f"{AGENT}tools: {{}}\nleave: x",
+    "- agent",
+]
+"""What neither the schema nor the program takes."""
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(catalog.__file__).with_name("catalog").glob("*.yaml")), ids=lambda p: p.stem
+)
+def test_its_schema_takes_what_ships(path: Path) -> None:
+    assert [fault.message for fault in READER.iter_errors(yaml.safe_load(path.read_text()))] == []
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_its_schema_rejects_what_the_program_rejects(text: str) -> None:
+    assert [*READER.iter_errors(yaml.safe_load(text))]
+    with pytest.raises(ToolsError):
+        parse(text, "x.yaml")
+
+
+def test_its_schema_says_what_each_key_is_for() -> None:
+    jsonschema.Draft202012Validator.check_schema(catalog.json_schema())
+    keys = {**catalog.json_schema()["properties"], **catalog.json_schema()["$defs"]["Tool"]["properties"]}
+    assert all(each["description"] for each in keys.values())

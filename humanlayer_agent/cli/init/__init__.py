@@ -5,7 +5,7 @@ import pwd
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,10 +19,14 @@ from humanlayer_agent.hooks.coding_agents import AGENTS
 from humanlayer_agent.keys.key_file import AuditKey
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.locations import PROJECT_FOLDER, audit_key_path, config_folder, is_inside, key_path
+from humanlayer_agent.policy_tools.file_schemas import schema_text
 from humanlayer_agent.safe_text import one_line
 
 NO_HUMAN = 3
 _KEYS = ("key", "audit")
+_SCHEMAS = {"channels": "channels.schema.json", "policy": "policy.schema.json", "project": "policy.schema.json"}
+"""What the first line of a template names, which an editor reads."""
+_FOR_EDITORS = "for your editor, which completes keys by it: hla policy schema prints it"
 _TEMPLATES = Path(__file__).with_name("templates")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.$-]{0,63}", re.ASCII)
 
@@ -31,7 +35,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.$-]{0,63}", re.ASCII)
 class _Part:
     """A file to be there in the end; `kind` is also the name of its template, where it is no key."""
 
-    kind: Literal["key", "audit", "channels", "policy", "project"]
+    kind: Literal["key", "audit", "channels", "policy", "project", "schema"]
     path: Path
     what: str
     folder_mode: int = 0o700
@@ -65,6 +69,8 @@ def init(
     ] = None,
 ) -> None:
     """Write what you need: keys, your channels file, your policy, and the project's. Nothing is overwritten.
+
+    Beside each file lies its JSON Schema, by which editors with yaml-language-server complete keys.
 
     A passphrase locks the signing key. You are asked for one, with --yes too; without a terminal no such key is made,
     unless HUMANLAYER_PASSPHRASE_FILE names a file whose first line is to be the passphrase.
@@ -116,6 +122,9 @@ def run_init(project: Path | None = None, *, yes: bool = False, force: bool = Fa
     old = [part for part in parts if os.path.lexists(part.path)]
     replaced = [part for part in old if force and (part.kind not in _KEYS or part.kind in problems)]
     new = [part for part in parts if part in replaced or part not in old]
+    schemas = list(_schemas(parts, new, replaced))
+    parts, new = [*parts, *(each for each, _ in schemas)], [*new, *(each for each, written in schemas if written)]
+    replaced += [each for each, written in schemas if written and os.path.lexists(each.path)]
     keyless = yes and not replaced and any(part.kind == "key" for part in new) and not signing_key.can_lock(base)
     if keyless:
         parts, new = ([part for part in some if part.kind != "key"] for some in (parts, new))
@@ -138,6 +147,18 @@ def _parts(project: Path | None) -> Iterator[_Part]:
     if project is not None:
         path = project / PROJECT_FOLDER / "policy.yaml"
         yield _Part("project", path, "the project's policy: only adds", folder_mode=0o755, mode=0o644)
+
+
+def _schemas(parts: list[_Part], new: list[_Part], replaced: list[_Part]) -> Iterator[tuple[_Part, bool]]:
+    """The JSON Schemas that first lines of these files name, and whether each is to be written. They stand beside the
+    files, so that no network is needed. One that is there stays, unless its file is written anew.
+    """
+    for part in parts:
+        if part.kind in _SCHEMAS:
+            schema = replace(part, kind="schema", path=part.path.with_name(_SCHEMAS[part.kind]), what=_FOR_EDITORS)
+            there = os.path.lexists(schema.path)
+            if there or part in new:
+                yield schema, part in replaced or not there
 
 
 def _added(parts: list[_Part], new: list[_Part]) -> _Part | None:
@@ -273,6 +294,8 @@ def _write(new: list[_Part], replaced: list[_Part], added: _Part | None, project
 
 
 def _content(part: _Part, fingerprint: str) -> str:
+    if part.kind == "schema":
+        return schema_text("channels" if part.path.name == _SCHEMAS["channels"] else "policy")
     text = (_TEMPLATES / f"{part.kind}.yaml").read_text(encoding="utf-8")
     if part.kind != "channels":
         return text

@@ -14,6 +14,7 @@ from typing import Literal
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.cli.policy.diff import print_diff
+from humanlayer_agent.cli.shared.file_replacement import replace_file, write_new
 from humanlayer_agent.cli.shared.human_signature import typed_word
 from humanlayer_agent.cli.shared.human_terminal import human_only
 from humanlayer_agent.cli.shared.store_access import open_store
@@ -166,7 +167,7 @@ class Target:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         beside = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.yaml")
         try:
-            _write(beside, text, 0o600)
+            write_new(beside, text.encode(), 0o600)
             return loader.load(beside, tested=tested)
         finally:
             with suppress(OSError):
@@ -178,20 +179,9 @@ class Target:
         Raises:
             ConfigError: it has changed, or can't be written.
         """
-        beside = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
-        try:
-            mode = os.stat(self.path).st_mode & 0o777 if self.text != _NEW or self.path.exists() else 0o600
-            if (self.path.read_text(encoding="utf-8") if self.path.exists() else _NEW) != self.text:
-                raise ConfigError(f"{self.path} has changed while this was read: try again")
-            _write(beside, text, mode)
-            os.replace(beside, self.path)
-            if self.authority == "project":  # it was trusted, and so is what a human has added
-                trust.record(project, trust.policy_files(loader.load(self.path, within=project)))
-        except OSError as error:
-            raise ConfigError(f"{self.path}: can't be written: {error.strerror}") from error
-        finally:
-            with suppress(OSError):
-                beside.unlink()
+        replace_file(self.path, None if self.policy is None else self.text.encode(), text.encode())
+        if self.authority == "project":  # it was trusted, and so is what a human has added
+            trust.record(project, trust.policy_files(loader.load(self.path, within=project)))
 
 
 def target_of(project: Path, place: Place, file: Path | None) -> Target:
@@ -226,17 +216,9 @@ def target_of(project: Path, place: Place, file: Path | None) -> Target:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: can't be read: {error}") from error
-
-
-def _write(path: Path, text: str, mode: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(descriptor)
 
 
 def day(after: int) -> str:

@@ -375,28 +375,61 @@ def docs(
 
 @app.command()
 def schema(
-    of: Annotated[Literal["policy", "channels"], typer.Argument(help="Which file it is of.")] = "policy",
+    of: Annotated[
+        Literal["policy", "channels", "catalog", "tools"],
+        typer.Argument(help="Which file it is of: catalog of programs, tools of a coding agent or MCP server."),
+    ] = "policy",
 ) -> None:
-    """Print the JSON Schema of a policy or a channels file: an editor completes keys by it, and says what each is for.
+    """Print the JSON Schema of a policy, channels or catalog file: an editor completes keys, and says what each is for.
 
     What it rejects is rejected; `hla policy test` says what no schema can. Editors with yaml-language-server read which
-    schema a file has from its first line: # yaml-language-server: $schema=policy.schema.json
+    schema a file has from its first line, relative to the file: # yaml-language-server: $schema=policy.schema.json
 
-    Examples: hla policy schema > policy.schema.json;  hla policy schema channels
+    Examples: hla policy schema > policy.schema.json;  hla policy schema catalog > catalog.schema.json
     """
-    import json
+    from humanlayer_agent.policy_tools.file_schemas import schema_text
 
-    from humanlayer_agent.policy.language.json_schema import json_schema
+    typer.echo(schema_text(of), nl=False)
 
-    if of == "channels":
-        from humanlayer_agent.channels.settings.schema import Profile
 
-        found = json_schema(Profile, "A channels file of humanlayer-agent")
-    else:
-        from humanlayer_agent.policy.language.schema import PolicyFile
+@app.command("fmt")
+def lay_out(
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Policy files; - is standard input.")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing: show what differs. Exit code 1: something does.")
+    ] = False,
+) -> None:
+    """Lay out policy files: the order of keys, quotation marks, lines of at most 120 characters. Comments stay.
 
-        found = json_schema(PolicyFile, "A policy of humanlayer-agent")
-    typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    What is meant stays: it is read before and after, and a file is left as it is where the two differ. What does
+    not load is refused, with its place; the other files are laid out still. A project's policy is to be trusted anew.
+
+    Examples: hla policy fmt policy.yaml;  hla policy fmt --check policies/*.yaml;  hla policy fmt - < policy.yaml
+    """
+    from humanlayer_agent.cli.policy.fmt import run_fmt
+
+    raise typer.Exit(run_fmt(files, check=check))
+
+
+@app.command("import")
+def import_list(
+    tool: Annotated[Literal["claude-code", "codex", "gemini-cli", "dippy"], typer.Argument(help="Whose list it is.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Its settings, rules or policy; - is standard input.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", metavar="FILE", help="A new file for the policy; else it is printed."),
+    ] = None,
+) -> None:
+    """Import an allow and deny list of another tool: a policy with tests, and line by line what could not be carried.
+
+    Nothing gets looser without a word. What is stricter here is said: commands are read, so that `npm test && rm -rf /`
+    is two of them. Exit code 1: a line was not carried.
+
+    Examples: hla policy import claude-code .claude/settings.json --output mine.yaml;  hla policy import dippy .dippy
+    """
+    from humanlayer_agent.cli.policy.list_import import run_import
+
+    raise typer.Exit(run_import(tool, file, output))
 
 
 @app.command()

@@ -192,6 +192,7 @@ def explained(document: Document, error: ValidationError, model: type[BaseModel]
     if loc[:1] == ("lists",):
         loc = loc[:2] + loc[3:]  # without the tag of what it was taken for
     path = tuple(p for p in loc if isinstance(p, int) or not str(p).startswith(("function-", "list[")))
+    path = path or loc[:1]  # a key that is called like one of pydantic's own steps
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] in _UNKNOWN:
         key = str(path[-1])
@@ -239,12 +240,12 @@ _MESSAGES = {
 def _known_keys(location: tuple[Any, ...], model: Known) -> list[str]:
     for part in location[:-1]:
         if not isinstance(part, int):
-            model = _model_in(_keys(model).get(part)) or model
-    return sorted(_keys(model))
+            model = _model_in(keys_with_types(model).get(part)) or model
+    return sorted(keys_with_types(model))
 
 
-def _keys(model: Known) -> dict[str, Any]:
-    """The keys of a class, with what each takes."""
+def keys_with_types(model: Known) -> dict[str, Any]:
+    """Return the keys of a class in their order, with what each takes."""
     hints = get_type_hints(model)
     if issubclass(model, BaseModel):
         return {each.alias or name: hints[name] for name, each in model.model_fields.items()}

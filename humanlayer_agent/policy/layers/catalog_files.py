@@ -35,7 +35,7 @@ Owner = Literal["machine", "user", "project"]
 _RANKS = {"machine": 0, "user": 1, "builtin": 1, "given": 1, "project": 2}
 """How high a layer stands: one that is locked keeps what stands below it from counting."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", re.ASCII)
-_FORMAT = 1
+_FORMAT = 2
 _KEPT = StateFolder()
 _KEYS = ("about", "defaults", "shared", "programs", "examples")
 _SAYS = frozenset({"operands", "options", "effects", "subcommands", "without_operands"})
@@ -279,7 +279,21 @@ def _checked(path: str, raw: bytes) -> tuple[dict[str, Any], dict[str, int], lis
             lines[name] = document.positions[(*at, "\0key")].line
     examples = _examples(document, path)
     _check_examples(document, programs, examples)
+    _check_form(document)
     return content, lines, [document.positions["examples", number].line for number in range(len(examples))]
+
+
+def _check_form(document: "Document") -> None:
+    """Raise for what reading takes without a word: a text where a list is meant, `yes please` for true."""
+    from pydantic import ValidationError
+
+    from humanlayer_agent.policy.language.yaml_positions import explained
+    from humanlayer_agent.policy.layers.catalog_schema import CatalogForm
+
+    try:
+        CatalogForm.model_validate(document.data)
+    except ValidationError as error:
+        raise explained(document, error, CatalogForm) from None
 
 
 def name_problem(name: str, beside: Collection[str] = ()) -> str:
@@ -310,7 +324,8 @@ def _spec(
     document: "Document", at: "tuple[Key, ...]", name: str, body: Any, content: Mapping[str, Any]
 ) -> catalog.Spec:
     """The entry of one program: what is wrong in it is said at the line of the option, or of the program."""
-    if isinstance(body, dict):
+    if isinstance(body, dict) or body is None:
+        body = body or {}
         if "grammar" in body:
             raise document.error(
                 (*at, "grammar"), "`grammar` names code of ours: describe options and operands instead"

@@ -21,6 +21,8 @@ from typing import Any, Protocol
 
 from humanlayer_agent.shell.programs.arguments import Arguments, OptionUse, read_arguments
 from humanlayer_agent.shell.programs.spec import (
+    ARGUMENT_FILES,
+    NEEDS,
     SLOTS,
     VERBS,
     Always,
@@ -36,6 +38,8 @@ from humanlayer_agent.shell.programs.spec import (
 )
 
 __all__ = [
+    "ARGUMENT_FILES",
+    "NEEDS",
     "SLOTS",
     "STANDARD_DIRECTORIES",
     "VERBS",

@@ -1,5 +1,6 @@
 """`hla init` in throw-away homes: what it writes, what it leaves alone, and what it refuses."""
 
+import json
 import os
 import re
 import subprocess
@@ -9,8 +10,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import jsonschema
 import pexpect
 import pytest
+import yaml
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.channels import settings
@@ -51,6 +54,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / ".git").mkdir(parents=True)
     monkeypatch.chdir(folder)
     return folder
+
+
+SCHEMAS = ("channels.schema.json", "policy.schema.json")
 
 
 def written(home: Path) -> dict[str, bytes]:
@@ -134,10 +140,39 @@ def test_folders_are_those_of_the_environment(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     assert main(["init", "--yes"]) == 0
     assert config_folder() == tmp_path / "a b/config/humanlayer-agent"
-    assert set(written(tmp_path / "a b")) == {f"config/humanlayer-agent/{n}.yaml" for n in ("channels", "policy")}
+    assert set(written(tmp_path / "a b")) == {
+        f"config/humanlayer-agent/{n}" for n in ("channels.yaml", "policy.yaml", *SCHEMAS)
+    }
     assert set(written(tmp_path / "data")) == {"humanlayer-agent/signing.key", "humanlayer-agent/audit.key"}
     assert written(own_user) == {}
     assert settings.load(project).signers == {Signer(key_path()).fingerprint}
+
+
+def test_each_file_names_the_schema_beside_it(project: Path, own_user: Path) -> None:
+    """As editors look for it: relative to the file that they show."""
+    assert main(["init", "--yes"]) == 0
+    files = [config_folder() / "channels.yaml", config_folder() / "policy.yaml", project / ".humanlayer/policy.yaml"]
+    for path in files:
+        first = path.read_text().partition("\n")[0]
+        named = re.fullmatch(r"# yaml-language-server: \$schema=([a-z.]+)", first)
+        assert named, first
+        schema = json.loads((path.parent / named[1]).read_text())
+        jsonschema.Draft202012Validator(schema).validate(yaml.safe_load(path.read_text()))
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.Draft202012Validator(schema).validate({"version": 1, "rulez": []})
+
+
+def test_schemas_come_with_new_files_only(project: Path, own_user: Path, capsys: Said) -> None:
+    """Whoever has the files has what is needed: nothing is asked for the sake of an editor."""
+    assert main(["init", "--yes"]) == 0
+    (config_folder() / "policy.schema.json").unlink()
+    (config_folder() / "channels.schema.json").write_text("{}")
+    assert main(["init"]) == 0  # without a terminal
+    assert not (config_folder() / "policy.schema.json").exists()
+    assert (config_folder() / "channels.schema.json").read_text() == "{}"
+    (config_folder() / "policy.yaml").unlink()
+    assert main(["init", "--yes"]) == 0
+    assert (config_folder() / "policy.schema.json").exists()
 
 
 def test_outside_a_project_only_the_users_files_are_written(
