@@ -366,8 +366,8 @@ def docs(
 
     Examples: hla policy docs > POLICY.md;  hla policy docs --policy strict --html > policy.html
     """
-    from humanlayer_agent.cli.policy.docs import as_html, uses
-    from humanlayer_agent.policy_tools.handbook import handbook
+    from humanlayer_agent.cli.policy.show import uses
+    from humanlayer_agent.policy_tools.handbook import as_html, handbook
 
     page = handbook(_director(policy, project), uses(store) if log else None)
     typer.echo(as_html(page) if html else page, nl=False)
