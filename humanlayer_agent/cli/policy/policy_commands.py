@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from humanlayer_agent.cli.policy.bundle import app as bundle
 from humanlayer_agent.cli.shared.completion import check_names, policy_names
 from humanlayer_agent.cli.shared.help_pages import Commands
 from humanlayer_agent.cli.shared.options import (
@@ -23,6 +24,7 @@ from humanlayer_agent.cli.shared.records import (
     ExampleRecord,
     ExplanationRecord,
     LayersRecord,
+    LayerStatusRecord,
     LintRecord,
     PolicyDiffRecord,
     ReplayedRecord,
@@ -67,6 +69,23 @@ def show(policy: PolicyOption = None, project: ProjectOption = None, output: For
         print_layers(director)
     else:
         print_record(record(director), output)
+
+
+@app.command()
+@prints(LayerStatusRecord, many=True)
+def status(project: ProjectOption = None, output: FormatOption = "table") -> None:
+    """Show what stands at each layer: file or bundle, digest, version, signer, expiry, when it came, what is wrong.
+
+    Exit code 1: something does not count.
+
+    Example: hla policy status
+    """
+    from humanlayer_agent.cli.policy.bundle import print_status
+    from humanlayer_agent.configuration import checked_project, find_project
+    from humanlayer_agent.policy_tools.bundles import status as found
+
+    base = checked_project(project) if project is not None else find_project()
+    raise typer.Exit(print_status(found(base), output))
 
 
 @app.command()
@@ -415,6 +434,9 @@ def trust(
 
     base = checked_project(project) if project is not None else find_project()
     raise typer.Exit(trust_project(base, withdraw=withdraw))
+
+
+app.add_typer(bundle, name="bundle")
 
 
 def _director(policy: str | None, project: Path | None, *, confined: bool = False) -> "Director":
