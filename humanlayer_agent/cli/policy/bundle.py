@@ -28,7 +28,7 @@ app = Commands(
 )
 
 SourceArgument = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="A file, https://..., or git+https://HOST/REPOSITORY#BRANCH:PATH.")
+    str, typer.Argument(metavar="SOURCE", help="A file, https://HOST/PATH, or git+https://HOST/REPOSITORY#BRANCH:PATH.")
 ]
 
 
@@ -50,7 +50,7 @@ def build(
     The same files, version, day and key make the same bytes. After the expiry machines refuse every command until they
     have a newer bundle.
 
-    Example: hla policy bundle build ./acme --version 7 --expires 2030-12-31 --output acme.bundle
+    Example: hla policy bundle build ./acme --version 7 --expires 2030-12-31
     """
     from humanlayer_agent.keys.signing import Signer
     from humanlayer_agent.keys.unlock import unlock as unlock_key

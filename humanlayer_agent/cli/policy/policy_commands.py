@@ -244,6 +244,12 @@ def replay(
         Literal["narrowest", "second", "widest"] | None,
         typer.Option(help="Show also what is left to ask if approvers choose that of the scopes they are offered."),
     ] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=1, max=256, help="So many processes judge, each whole runs.")
+    ] = 1,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE", help="Write also every row into this file: NAME.parquet.")
+    ] = None,
 ) -> None:
     """Judge recorded runs: what a policy would have asked and denied. Runs nothing. Exit code 5: rows were left out.
 
@@ -252,16 +258,25 @@ def replay(
     session files, our audit export, and JSON lines with "id", "command" and "cwd".
 
     Examples: hla policy replay default ~/.claude/projects;  hla policy replay default runs/ --checkout ~/src/app;  hla
-    policy replay default runs/ --confined --grant second
+    policy replay default runs/ --confined --grant second;  hla policy replay default runs/ --jobs 4 --to runs.parquet
     """
     from humanlayer_agent.cli.policy.replay import run_replay
 
     (found,) = _policies([policy], None)
-    raise typer.Exit(
-        run_replay(
-            found, logs, project, confined=confined, format=output, rows=rows, top=top, checkout=checkout, grant=grant
-        )
+    code = run_replay(
+        found,
+        logs,
+        project,
+        confined=confined,
+        format=output,
+        rows=rows,
+        top=top,
+        checkout=checkout,
+        grant=grant,
+        jobs=jobs,
+        to=to,
     )
+    raise typer.Exit(code)
 
 
 @app.command()
