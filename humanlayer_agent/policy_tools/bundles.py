@@ -370,7 +370,7 @@ def status(project: Path | str, *, machine: Path | None = None) -> list[LayerSta
     """Return what stands at each layer, the highest first. Nothing that is wrong with it is raised."""
     found: list[LayerStatus] = []
     for authority, path in places(project, machine=machine):
-        if authority == "user":
+        if authority == "machine":
             found += _bundle_status(machine)
         if os.path.lexists(path):
             found.append(_file_status(authority, path, project))

@@ -1,6 +1,6 @@
 """Layers: a policy and the authority it has.
 
-machine > user > project. The machine's are two, its own file and then its policy bundle (`machine_bundle`). Verdicts
+machine > user > project. The machine's are two, its policy bundle (`machine_bundle`) and its own file. Verdicts
 are combined strictest first, "no rule" being neutral, so a lower layer can always add an ask or a deny, and never take
 one away. Machine and user may allow; a project may only once a human has trusted exactly these files (see `trust`).
 Where neither the machine nor the user has a policy, `builtin:default` stands in.
@@ -68,7 +68,7 @@ def find_layers(project: Path | str, *, machine: Path | None = None, tested: boo
     """
     layers: list[Layer] = []
     for authority, path in places(project, machine=machine):
-        if authority == "user":  # right below the machine's own file
+        if authority == "machine":  # what the machine takes stands above its own file
             layers += _bundled(machine, tested=tested)
         if not _exists(path):
             continue

@@ -62,11 +62,14 @@ def test_it_is_the_machines_layer_and_decisions_name_its_version(fleet: Fleet, o
         observed(find_layers(fleet.project, machine=fleet.folder), True)
 
 
-def test_the_machines_own_file_stands_above_it(fleet: Fleet) -> None:
+def test_the_machines_own_file_stands_below_it(fleet: Fleet) -> None:
+    """It adds what it asks about and denies, and neither switches anything off nor says what becomes of the rest."""
     fleet.install(fleet.build(1, READS, DELETES))
     assert verdict(fleet, "rm x") == ("allow", "acme@1")
-    fleet.write("policy.yaml", policy_text(LOCKED, name="root"))
-    assert verdict(fleet, "rm x") == ("deny", "root + acme@1")
+    fleet.write("policy.yaml", policy_text(LOCKED, name="root", observe="true", defaults="{unmatched: allow}"))
+    assert verdict(fleet, "rm x") == ("deny", "acme@1 + root")
+    assert verdict(fleet, "frob x")[0] == "ask"
+    assert not observed(find_layers(fleet.project, machine=fleet.folder))
 
 
 def test_the_log_says_which_bundle_decided(fleet: Fleet, tmp_path: Path) -> None:
