@@ -931,6 +931,7 @@ class Gate:
                     policy=decision.policy,
                     policy_digest=decision.policy_digest,
                     **_catalogs(self.director),
+                    **_bundle(self.director),
                 )
                 self._policies.add(decision.policy_digest)
         took = (time.perf_counter_ns() - began) // 1000
@@ -1063,3 +1064,10 @@ def _catalogs(director: object) -> dict[str, Any]:
     """What the log says of the catalogs that do not ship: owner, path and SHA-256 of each file."""
     found = getattr(getattr(director, "catalogs", None), "digests", None)
     return {"catalogs": found} if found else {}
+
+
+def _bundle(director: object) -> dict[str, Any]:
+    """What the log says of a signed policy bundle in force. (Each decision has its name and version in `policy`.)"""
+    bundles = (getattr(layer, "bundle", None) for layer in getattr(director, "layers", ()))
+    found = next((bundle for bundle in bundles if bundle is not None), None)
+    return {"bundle": found.about()} if found is not None else {}

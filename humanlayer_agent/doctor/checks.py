@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from humanlayer_agent.doctor import agents, files, machine, mail_links, people, policies, store, walls
+from humanlayer_agent.doctor import agents, files, machine, people, policies, store, walls
 from humanlayer_agent.doctor.context import Context, Finding, failed
 
 
@@ -42,7 +42,7 @@ CHECKS = (
     Check("routes", "People and channels", people.routes),
     Check("routes.on_call", "People and channels", people.on_call),
     Check("routes.named", "People and channels", people.named),
-    Check("channels.links", "People and channels", mail_links.mails),
+    Check("channels.links", "People and channels", people.mails),
     Check("hooks", "Coding agents", agents.hooks),
     Check("mcp", "Coding agents", agents.servers),
     Check("store.disk", "Store and log", store.disk),

@@ -5,6 +5,7 @@ anybody.
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from humanlayer_agent.channels.registry import FACTORIES, uninstalled
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
@@ -210,6 +211,37 @@ def named(context: Context) -> Iterator[Finding]:
         )
     if not wrong:
         yield ok("every route that the policies name is there")
+
+
+def mails(context: Context) -> Iterator[Finding]:
+    """Each mail channel's `public_url` is that of a web channel."""
+    try:
+        channels = context.profiles.channels
+    except ConfigError:
+        return
+    served = {name: each.public_url or f"http://{each.listen}" for name, each in channels.items() if each.type == "web"}
+    for name, each in channels.items():
+        if each.type != "email" or not each.public_url:
+            continue
+        at = [web for web, url in served.items() if _same_place(url, each.public_url)]
+        if at:
+            yield ok(f"channel {name}: the links in its mails lead to the pages of channel {at[0]}")
+        elif served:
+            where = ", ".join(f"{web} is at {url}" for web, url in served.items())
+            yield failed(
+                f"channel {name}: the links in its mails lead to {each.public_url}, and {where}",
+                "Give both the same public_url.",
+            )
+        else:
+            yield failed(
+                f"channel {name}: the links in its mails lead to {each.public_url}, and no channel serves pages there",
+                f"Add under channels: web: {{type: web, public_url: {each.public_url}}}",
+            )
+
+
+def _same_place(one: str, other: str) -> bool:
+    first, second = (urlsplit(url.rstrip("/")) for url in (one, other))
+    return (first.scheme, first.netloc.lower(), first.path) == (second.scheme, second.netloc.lower(), second.path)
 
 
 def _fingerprint() -> str:

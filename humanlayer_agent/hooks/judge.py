@@ -34,7 +34,7 @@ from humanlayer_agent.locations import default_store_path, is_inside, key_path, 
 from humanlayer_agent.policy import layers
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.policy.layers import catalog_files
+from humanlayer_agent.policy.layers import catalog_files, machine_bundle
 from humanlayer_agent.processes.execution import CommandResult, changes_the_shell
 from humanlayer_agent.safe_text import one_line, warnings
 from humanlayer_agent.shell import DiskReader, keeps_ascii
@@ -796,6 +796,7 @@ def _is_the_users(path: str, project: Path) -> bool:
 def _settings(project: Path, options: Options) -> Iterator[str]:
     """The files that say how to judge, there or not."""
     yield from (str(path) for _, path in layers.places(project))
+    yield from machine_bundle.files()
     yield from (str(path) for _, path in settings.places(project))
     for _, folder in catalog_files.folders(project):
         yield folder

@@ -25,7 +25,6 @@ from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.policy.layers.catalog_files import SHIPPED, Catalogs
 from humanlayer_agent.policy.layers.current_rules import InForce
-from humanlayer_agent.policy.layers.trust import own_files
 from humanlayer_agent.policy.needs_line import add_needs
 from humanlayer_agent.policy.run_record import RunRecord
 from humanlayer_agent.shell import (
@@ -401,7 +400,7 @@ def _variables(
     project: str, environ: Mapping[str, str], layers: Sequence[Layer], more: Mapping[str, str]
 ) -> dict[str, str]:
     home = environ.get("HOME") or home_folder()
-    files = dict.fromkeys(path for layer in layers for path in own_files(layer.policy))
+    files = dict.fromkeys(path for layer in layers for path in layer.files)
     found = {
         "PROJECT": project,
         "REPOSITORY": project,

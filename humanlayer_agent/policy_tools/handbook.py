@@ -210,3 +210,43 @@ def _plain(text: str) -> str:
 
 def _code(text: str) -> str:
     return one_line(text).replace("`", "'")
+
+
+# ---- as a page for a browser --------------------------------------------------------------------------------
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>What agents may do here</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 1rem; }}
+pre {{ overflow-x: auto; padding: .75rem; border: 1px solid color-mix(in srgb, currentColor 25%, transparent); }}
+table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
+td, th {{ border: 1px solid color-mix(in srgb, currentColor 25%, transparent); padding: .25rem .5rem; }}
+td, th {{ text-align: left; vertical-align: top; }}
+</style>
+</head>
+<body>
+<main>
+{body}</main>
+</body>
+</html>
+"""
+
+
+def as_html(page: str) -> str:
+    """Return a page of Markdown as one of HTML. Headings of rules are what links to them name."""
+    from itertools import pairwise
+
+    from markdown_it import MarkdownIt
+
+    reader = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = reader.parse(page)
+    for opening, inline in pairwise(tokens):
+        if opening.type == "heading_open" and opening.tag == "h4":
+            opening.attrSet("id", inline.content)
+    return _PAGE.format(body=reader.renderer.render(tokens, reader.options, {}))

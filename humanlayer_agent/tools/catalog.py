@@ -49,10 +49,11 @@ SLOTS = {
 """What an argument is, by slot."""
 
 _FOLDER = Path(__file__).with_name("catalog")
+_CALLED = r"^(?!.*\{server\}.*\{server\})(?!.*\{tool\}.*\{tool\}).*\{tool\}"
 _FILE_KEYS = {
     "agent": "The coding agent whose tools these are.",
     "server": "The MCP server whose tools these are.",
-    "mcp": "How the agent calls tools of MCP servers: with {server} and {tool}.",
+    "mcp": "How the agent calls tools of MCP servers: with {server} and {tool}, or {tool} alone.",
     "tools": "The tools, by name.",
     "leaves": "Names of tools that do nothing of which their agent would not ask by other calls, with blanks between.",
     "typed_into": "Programs into which the agent may type, of which no hook would hear, with blanks between.",
@@ -209,7 +210,7 @@ def json_schema() -> dict[str, Any]:
     tool = {**named, "needs": {"type": "array", "items": text, "minItems": 1}, "does": text, "changes": text}
     file = dict.fromkeys(_FILE_KEYS, text) | {
         "tools": {"type": "object", "additionalProperties": {"$ref": "#/$defs/Tool"}},
-        "mcp": {"type": "string", "allOf": [{"pattern": rf"\{{{each}\}}"} for each in ("server", "tool")]},
+        "mcp": {"type": "string", "pattern": _CALLED},
     }
     of_server = {"required": ["server", "tools"], "not": {"anyOf": [{"required": [k]} for k in ("agent", *_OF_AGENTS)]}}
     of_agent = {"required": ["agent", "mcp", "tools"], "not": {"required": ["server"]}}

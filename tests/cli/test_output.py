@@ -44,7 +44,7 @@ examples:
 """
 SAYS = {
     *("hook", "demo", "run", "exec", "init", "hub", "stop", "resume", "channel test", "policy trust"),
-    *("policy allow", "policy suggest"),
+    *("policy allow", "policy suggest", "policy bundle build", "policy bundle install"),
     *("requests approve", "requests reject", "requests edit", "requests respond", "grants revoke"),
     "catalog new",
     *(
@@ -81,6 +81,7 @@ CALLS = {
     ("audit hash", ""): "audit hash hunter22",
     ("audit head", ""): "audit head",
     ("policy show", ""): "policy show --policy ./policy.yaml",
+    ("policy status", ""): "policy status",
     ("policy explain", ""): "policy explain 'ls && curl http://x' --policy ./policy.yaml",
     ("policy test", ""): "policy test ./policy.yaml",
     ("policy test", "--metamorphic"): "policy test ./policy.yaml --metamorphic --transformations single-quotes",
@@ -98,8 +99,11 @@ CALLS = {
     ("grants show", ""): "grants show REQUEST",
     ("people ls", ""): "people ls --channels CHANNELS/terminal.yaml",
 }
-ELSEWHERE = {("undo", ""), ("undo", "--dry-run"), ("undo", "--run ID --list"), ("requests watch", "")}
-"""What needs more than one process: tested with the command itself."""
+ELSEWHERE = {
+    *(("undo", ""), ("undo", "--dry-run"), ("undo", "--run ID --list"), ("requests watch", "")),
+    ("policy bundle verify", ""),
+}
+"""What needs more than one process, or a signed file: tested with the command itself."""
 
 
 @pytest.fixture(scope="module")

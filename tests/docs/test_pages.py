@@ -23,6 +23,7 @@ from humanlayer_agent.channels import settings
 from humanlayer_agent.cli.app import command_tree
 from humanlayer_agent.errors import HumanlayerError
 from humanlayer_agent.policy.language.loader import load
+from humanlayer_agent.policy.layers import machine_bundle
 from humanlayer_agent.policy.plan import read_plan
 from humanlayer_agent.policy_tools.lint import lint_file
 from humanlayer_agent.processes import identity
@@ -147,6 +148,16 @@ def channels(text: str, content: Any, scene: Scene) -> Iterator[str]:
     return iter(())
 
 
+def bundles(text: str, content: Any, scene: Scene) -> Iterator[str]:
+    """A machine's settings: they say whose bundles it takes."""
+    folder = scene.folder / "etc"
+    folder.mkdir(mode=0o755, exist_ok=True)
+    (folder / machine_bundle.SETTINGS).write_text(text)
+    if os.geteuid() == 0:  # they are root's
+        assert machine_bundle.settings(folder) is not None
+    yield from ()
+
+
 def programs(text: str, content: Any, scene: Scene) -> Iterator[str]:
     specs.read_programs(content, "page.yaml")
     return iter(())
@@ -179,6 +190,7 @@ def plans(text: str, content: Any, scene: Scene) -> Iterator[str]:
 
 FORMS: list[tuple[Callable[[Any], bool], Callable[[str, Any, Scene], Iterator[str]]]] = [
     (_has("policy"), whole),
+    (_has("bundle"), bundles),
     (_has("programs"), programs),
     (_has("people", "routes", "channels", "signers"), channels),
     (_has("rules", "exceptions"), parts_of_policies),

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.cli import main
-from humanlayer_agent.cli.policy.docs import as_html
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.sources import shipped_names
-from humanlayer_agent.policy_tools.handbook import Use, handbook
+from humanlayer_agent.policy_tools.handbook import Use, as_html, handbook
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

@@ -343,6 +343,6 @@ def secret_variables(model: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[t
 
 
 def _check_owner(path: Path, *, machine: bool) -> None:
-    from humanlayer_agent.policy.layers import check_owner
+    from humanlayer_agent.policy.layers.trust import check_owner
 
     check_owner(path, machine=machine)

@@ -26,7 +26,7 @@ from humanlayer_agent.policy.explanation.explain import explain
 from humanlayer_agent.policy.language import loader
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy.language.sources import BUILTIN
-from humanlayer_agent.policy.layers import Authority, Layer, check_owner, excuses, find_layers, places, trust
+from humanlayer_agent.policy.layers import Authority, Layer, excuses, find_layers, places, trust
 from humanlayer_agent.policy.layers.catalog_files import find_catalogs
 from humanlayer_agent.policy_tools.diff import Diff, over_tests
 from humanlayer_agent.policy_tools.diff.acceptance import Accepted
@@ -204,7 +204,7 @@ def target_of(project: Path, place: Place, file: Path | None) -> Target:
     if place == "user":
         if not path.exists():
             return Target(path, "user", _NEW, None)
-        check_owner(path, machine=False)
+        trust.check_owner(path, machine=False)
         return Target(path, "user", _text(path), loader.load(path, tested=False))
     if not path.exists():
         raise ConfigError(f"{path} is not there: hla init --project {project} writes it")

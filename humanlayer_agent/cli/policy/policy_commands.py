@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from humanlayer_agent.cli.policy.bundle import app as bundle
 from humanlayer_agent.cli.shared.completion import check_names, policy_names
 from humanlayer_agent.cli.shared.help_pages import Commands
 from humanlayer_agent.cli.shared.options import (
@@ -23,6 +24,7 @@ from humanlayer_agent.cli.shared.records import (
     ExampleRecord,
     ExplanationRecord,
     LayersRecord,
+    LayerStatusRecord,
     LintRecord,
     PolicyDiffRecord,
     ReplayedRecord,
@@ -67,6 +69,23 @@ def show(policy: PolicyOption = None, project: ProjectOption = None, output: For
         print_layers(director)
     else:
         print_record(record(director), output)
+
+
+@app.command()
+@prints(LayerStatusRecord, many=True)
+def status(project: ProjectOption = None, output: FormatOption = "table") -> None:
+    """Show what stands at each layer: file or bundle, digest, version, signer, expiry, when it came, what is wrong.
+
+    Exit code 1: something does not count.
+
+    Example: hla policy status
+    """
+    from humanlayer_agent.cli.policy.bundle import print_status
+    from humanlayer_agent.configuration import checked_project, find_project
+    from humanlayer_agent.policy_tools.bundles import status as found
+
+    base = checked_project(project) if project is not None else find_project()
+    raise typer.Exit(print_status(found(base), output))
 
 
 @app.command()
@@ -225,6 +244,12 @@ def replay(
         Literal["narrowest", "second", "widest"] | None,
         typer.Option(help="Show also what is left to ask if approvers choose that of the scopes they are offered."),
     ] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=1, max=256, help="So many processes judge, each whole runs.")
+    ] = 1,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE", help="Write also every row into this file: NAME.parquet.")
+    ] = None,
 ) -> None:
     """Judge recorded runs: what a policy would have asked and denied. Runs nothing. Exit code 5: rows were left out.
 
@@ -233,16 +258,25 @@ def replay(
     session files, our audit export, and JSON lines with "id", "command" and "cwd".
 
     Examples: hla policy replay default ~/.claude/projects;  hla policy replay default runs/ --checkout ~/src/app;  hla
-    policy replay default runs/ --confined --grant second
+    policy replay default runs/ --confined --grant second;  hla policy replay default runs/ --jobs 4 --to runs.parquet
     """
     from humanlayer_agent.cli.policy.replay import run_replay
 
     (found,) = _policies([policy], None)
-    raise typer.Exit(
-        run_replay(
-            found, logs, project, confined=confined, format=output, rows=rows, top=top, checkout=checkout, grant=grant
-        )
+    code = run_replay(
+        found,
+        logs,
+        project,
+        confined=confined,
+        format=output,
+        rows=rows,
+        top=top,
+        checkout=checkout,
+        grant=grant,
+        jobs=jobs,
+        to=to,
     )
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -366,8 +400,8 @@ def docs(
 
     Examples: hla policy docs > POLICY.md;  hla policy docs --policy strict --html > policy.html
     """
-    from humanlayer_agent.cli.policy.docs import as_html, uses
-    from humanlayer_agent.policy_tools.handbook import handbook
+    from humanlayer_agent.cli.policy.show import uses
+    from humanlayer_agent.policy_tools.handbook import as_html, handbook
 
     page = handbook(_director(policy, project), uses(store) if log else None)
     typer.echo(as_html(page) if html else page, nl=False)
@@ -493,6 +527,9 @@ def trust(
 
     base = checked_project(project) if project is not None else find_project()
     raise typer.Exit(trust_project(base, withdraw=withdraw))
+
+
+app.add_typer(bundle, name="bundle")
 
 
 def _director(policy: str | None, project: Path | None, *, confined: bool = False) -> "Director":

@@ -1,5 +1,6 @@
 """`hla policy replay`: recorded runs judged by a policy. Nothing is executed, nobody is asked, nothing is logged."""
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,10 +26,16 @@ from humanlayer_agent.policy_tools.replay.figures import NO_RULE, Figures, RuleF
 from humanlayer_agent.policy_tools.replay.formats import Found, Log, find
 from humanlayer_agent.policy_tools.replay.run_files import CheckoutReader
 from humanlayer_agent.policy_tools.replay.steps import Item, Unreadable
+from humanlayer_agent.policy_tools.replay.workers import replayed
 from humanlayer_agent.safe_text import one_line
 from humanlayer_agent.shell import Reader
 
 INCOMPLETE = 5
+_COLUMNS = (
+    *("source", "place", "run", "id", "command", "cwd", "verdict", "rule", "rules", "reason", "severity", "parse"),
+    *("unread", "missing", "recorded", "confined", "us"),
+)
+_ROWS_AT_ONCE = 10_000
 _LISTED = 1_000
 """Names of code that is not there, in figures for programs."""
 _NAMED = 10
@@ -46,6 +53,8 @@ def run_replay(
     top: int | None = None,
     checkout: Path | None = None,
     grant: Choice | None = None,
+    jobs: int = 1,
+    to: Path | None = None,
 ) -> int:
     """Replay logs and print what comes of it. Returns the exit code: 5 where rows could not be replayed.
 
@@ -58,6 +67,8 @@ def run_replay(
         top: how many commands are shown; None: the kinds of reasons alone.
         checkout: where the files of the logs' projects are now.
         grant: the scope that simulated approvers choose; None: they approve once, and nothing is remembered.
+        jobs: so many processes judge.
+        to: a file of the rows is written there, besides: Parquet.
 
     Raises:
         ConfigError: a log can't be read, or is in no known format.
@@ -67,10 +78,13 @@ def run_replay(
     if grant is not None and (rows or format == "html"):
         raise ConfigError("--grant has figures alone: leave --rows out, with --format table, json or jsonl")
     approvers = Approvers(grant) if grant is not None else None
-    replayed = engine([policy], project, confined=confined, checkout=checkout).replay(items(found))
-    judged = figures.count(approvers.watch(replayed) if approvers is not None else replayed)
     if rows and format == "html":
         raise ConfigError("--rows has no page: --format table, json or jsonl")
+    table = Parquet(to) if to is not None else None
+    results = replayed(engine([policy], project, confined=confined, checkout=checkout), items(found), jobs)
+    judged = figures.count(approvers.watch(results) if approvers is not None else results)
+    if table is not None:
+        judged = table.written(judged)
     if rows and format == "table":
         _print_replayed(judged)
     elif rows:
@@ -343,6 +357,66 @@ def public_row(row: Judged) -> ReplayedRecord:
     }
     if decision.confinement is not None:
         record["confined"] = decision.confinement.name
+    return record
+
+
+class Parquet:
+    """A file of replayed rows in Apache Parquet: the columns of `ReplayedRecord`, and `rule`, the one that decided.
+
+    Args:
+        path: where it is written once all rows are there; what stood there stays until then.
+
+    Raises:
+        ConfigError: what writes it is not installed, or the name does not end in .parquet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if path.suffix != ".parquet":
+            raise ConfigError(f"{path}: --to writes Parquet, so the name ends in .parquet")
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError as error:
+            from humanlayer_agent.extras import lacks
+
+            raise ConfigError(lacks("Parquet", "parquet", error)) from error
+        self._path, self._arrow, self._parquet = path, pyarrow, pyarrow.parquet
+        texts, words = pyarrow.list_(pyarrow.string()), pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+        kinds = {"rules": texts, "missing": texts, "unread": pyarrow.bool_(), "us": pyarrow.int64()}
+        kinds |= dict.fromkeys(("source", "run", "verdict", "rule", "severity", "parse", "recorded", "confined"), words)
+        self._schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in _COLUMNS])
+
+    def written(self, rows: Iterable[Judged]) -> Iterator[Judged]:
+        """Pass rows on, and write the file with the last of them."""
+        beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        kept: list[dict[str, Any]] = []
+        try:
+            with self._parquet.ParquetWriter(beside, self._schema, compression="zstd") as writer:
+                for row in rows:
+                    kept.append(_column_values(row))
+                    if len(kept) == _ROWS_AT_ONCE:
+                        self._write(writer, kept)
+                    yield row
+                self._write(writer, kept)
+            os.replace(beside, self._path)
+        except OSError as error:
+            raise ConfigError(f"{self._path}: can't be written: {error.strerror or error}") from error
+        finally:
+            beside.unlink(missing_ok=True)
+
+    def _write(self, writer: Any, kept: list[dict[str, Any]]) -> None:
+        writer.write_table(self._arrow.Table.from_pylist(kept, schema=self._schema))
+        kept.clear()
+
+
+def _column_values(row: Judged) -> dict[str, Any]:
+    """A row's columns. Parquet holds Unicode alone: what is none stands as `\\udcff` does in JSON."""
+    record: dict[str, Any] = {**public_row(row), "rule": row.decisions[0].rule or None}
+    for name, value in record.items():
+        if isinstance(value, str):
+            record[name] = value.encode("utf-8", "backslashreplace").decode()
+        elif isinstance(value, list):
+            record[name] = [each.encode("utf-8", "backslashreplace").decode() for each in value]
     return record
 
 

@@ -1,6 +1,7 @@
-"""The output of `hla policy show`: the policies in force."""
+"""The output of `hla policy show`: the policies in force. What the log says of their rules, for `hla policy docs`."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 from rich.console import Console
@@ -8,12 +9,15 @@ from rich.padding import Padding
 from rich.text import Text
 
 from humanlayer_agent.cli.shared.records import CatalogFileRecord, LayerRecord, LayersRecord
+from humanlayer_agent.cli.shared.store_access import open_store
+from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.explanation.explain import flow
 from humanlayer_agent.policy.language.extension import KNOWN_LISTS
 from humanlayer_agent.policy.language.policy import Rule, RuleException, end_of
 from humanlayer_agent.policy.language.sources import BUILTIN
 from humanlayer_agent.policy.layers import Layer, excuses
+from humanlayer_agent.policy_tools.handbook import Use
 from humanlayer_agent.safe_text import one_line
 
 STYLES = {"allow": "green", "ask": "yellow", "deny": "red"}
@@ -154,3 +158,18 @@ def record(director: Director) -> LayersRecord:
 def _rule(layer: Layer, rule: Rule, now: str) -> dict[str, Any]:
     counts = rule.holds(now) and (layer.trusted or rule.decision != "allow")
     return {**rule.written, "in_force": counts, "notes": notes(layer, rule, now)}
+
+
+def uses(store: str | None) -> dict[str, Use] | None:
+    """Return by rule what the log says of it; None where there is no log yet."""
+    from humanlayer_agent.report.facts import Facts, Wanted
+
+    try:
+        opened = open_store(store)
+    except ConfigError:
+        if store is not None:
+            raise
+        return None  # no agent has run here
+    with closing(opened):
+        found = Facts(Wanted()).collect(opened.events())
+    return {name: Use(use.applied, use.decided["ask"], use.ends["approved"]) for name, use in found.rules.items()}

@@ -450,6 +450,34 @@ class LayersRecord(TypedDict):
     catalogs: Annotated[list[CatalogFileRecord], "The catalog files in force."]
 
 
+class LayerStatusRecord(TypedDict):
+    """What stands at a layer of the policies, whether it counts or not."""
+
+    layer: Annotated[Literal["machine", "user", "project", "builtin"], "Whose it is."]
+    file: Annotated[str, "The file: a policy, or a signed bundle."]
+    policy: Annotated[str | None, "The policy's name."]
+    sha256: Annotated[str | None, "SHA-256 of the file."]
+    version: Annotated[int | None, "Of a bundle: its version."]
+    signer: Annotated[str | None, "Of a bundle: the public key that has signed it."]
+    expires: Annotated[str | None, "Of a bundle: the last day on which it holds, or the moment at which it ends."]
+    fetched: Annotated[str | None, "Of a bundle: when the last one was put in force (UTC, ISO 8601)."]
+    source: Annotated[str | None, "Of a bundle: where that came from."]
+    problem: Annotated[str, "Why it does not count, or not wholly; empty where it does."]
+
+
+class BundleRecord(TypedDict):
+    """A policy bundle whose signature is good."""
+
+    name: Annotated[str, "The policy's name."]
+    version: Annotated[int, "Its version."]
+    expires: Annotated[str, "The last day on which it holds, or the moment at which it ends (UTC)."]
+    signer: Annotated[str, "The public key that has signed it."]
+    sha256: Annotated[str, "SHA-256 of its bytes."]
+    files: Annotated[list[str], "The names of its files."]
+    unlocks: Annotated[list[str], "Locked rules of earlier versions that it may lack or change."]
+    tests: Annotated[int | None, "How many tests in it have passed; null without --tests."]
+
+
 class ExampleRecord(TypedDict):
     """An example of a rule, judged."""
 

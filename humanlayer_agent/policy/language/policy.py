@@ -29,7 +29,8 @@ def _regex(text: str) -> str:
     return text
 
 
-def _expiry(value: Any) -> Any:
+def expiry(value: Any) -> Any:
+    """Return a day as it is, or a moment in UTC. Raises ValueError: it is neither, or has no time zone."""
     from datetime import UTC, date, datetime
 
     try:
@@ -71,7 +72,7 @@ Identifier = Annotated[str, Form(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
 RouteName = Annotated[str, Form(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Sentence = Annotated[str, Form(max_length=400)]
 _DAY_OR_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+(Z|[+-][0-9]{2}:?[0-9]{2}))?$"
-Expiry = Annotated[str, Form(before=_expiry, shown=lambda schema: {**schema, "pattern": _DAY_OR_MOMENT})]
+Expiry = Annotated[str, Form(before=expiry, shown=lambda schema: {**schema, "pattern": _DAY_OR_MOMENT})]
 _TEXT_OR_TEXTS = ({"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1})
 
 

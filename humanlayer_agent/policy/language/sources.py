@@ -12,7 +12,7 @@ MAX_BYTES = 512 * 1024
 
 
 def read(path: Path | str) -> bytes:
-    """The bytes of a policy file (one more than are accepted, where it is too large).
+    """The bytes of a policy file, or of one in a bundle (more than are accepted, where it is too large).
 
     Raises:
         PolicyError: it can't be read, or is not a regular file.
@@ -23,8 +23,22 @@ def read(path: Path | str) -> bytes:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise PolicyError(f"{path}: can't be read: not a regular file")
             return file.read(MAX_BYTES + 1)
+    except NotADirectoryError as error:
+        if (found := _entry(path)) is not None:
+            return found
+        raise PolicyError(f"{path}: can't be read: {error.strerror}") from error
     except OSError as error:
         raise PolicyError(f"{path}: can't be read: {error.strerror}") from error
+
+
+def _entry(path: Path | str) -> bytes | None:
+    """The bytes of a file that stands in a policy bundle; None where it does not."""
+    from humanlayer_agent.policy.language import bundle
+
+    try:
+        return bundle.entry(path)
+    except OSError:
+        return None
 
 
 def shipped(name: str) -> str | None:

@@ -1,15 +1,16 @@
 """Layers: a policy and the authority it has.
 
-machine > user > project. Verdicts are combined strictest first, "no rule" being neutral, so a lower layer can always
-add an ask or a deny, and never take one away. Machine and user may allow; a project may only once a human has trusted
-exactly these files (see `trust`). Where neither the machine nor the user has a policy, `builtin:default` stands in.
+machine > user > project. The machine's are two, its policy bundle (`machine_bundle`) and its own file. Verdicts
+are combined strictest first, "no rule" being neutral, so a lower layer can always add an ask or a deny, and never take
+one away. Machine and user may allow; a project may only once a human has trusted exactly these files (see `trust`).
+Where neither the machine nor the user has a policy, `builtin:default` stands in.
 """
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.locations import MACHINE_FOLDER, PROJECT_FOLDER, config_path
@@ -17,22 +18,40 @@ from humanlayer_agent.policy.language import loader as loading
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy.layers import trust
 
+if TYPE_CHECKING:
+    from humanlayer_agent.policy.language.bundle import Bundle
+
 FILE = "policy.yaml"
 Authority = Literal["machine", "user", "builtin", "given", "project"]
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One policy in force. `given` is one that was named by itself; `trusted` matters for a project's."""
+    """One policy in force. `given` is one that was named by itself; `trusted` matters for a project's.
+
+    `bundle` is the signed one that it stands in, where it does.
+    """
 
     policy: Policy
     authority: Authority
     trusted: bool = True
+    bundle: "Bundle | None" = None
 
     @property
     def base(self) -> bool:
         """True where it may allow, and say what happens to what nothing decides, whoever else does."""
         return self.authority != "project"
+
+    @property
+    def files(self) -> list[str]:
+        """The files of this machine that it is read from, but for those that ship."""
+        if self.bundle is None:
+            return trust.own_files(self.policy)
+        from humanlayer_agent.policy.language.bundle import SUFFIX
+
+        return list(
+            dict.fromkeys(f"{path.rpartition(f'{SUFFIX}/')[0]}{SUFFIX}" for path in trust.own_files(self.policy))
+        )
 
 
 def find_layers(project: Path | str, *, machine: Path | None = None, tested: bool = True) -> list[Layer]:
@@ -49,6 +68,8 @@ def find_layers(project: Path | str, *, machine: Path | None = None, tested: boo
     """
     layers: list[Layer] = []
     for authority, path in places(project, machine=machine):
+        if authority == "machine":  # what the machine takes stands above its own file
+            layers += _bundled(machine, tested=tested)
         if not _exists(path):
             continue
         if authority == "project":
@@ -59,7 +80,7 @@ def find_layers(project: Path | str, *, machine: Path | None = None, tested: boo
         else:
             policy = loading.load(path, tested=tested)
             for file in trust.own_files(policy):
-                check_owner(file, machine=authority == "machine")
+                trust.check_owner(file, machine=authority == "machine")
             for exception in policy.exceptions:
                 # Nobody excuses from the machine's rules, and there is nobody else above the user.
                 raise PolicyError(
@@ -69,6 +90,20 @@ def find_layers(project: Path | str, *, machine: Path | None = None, tested: boo
     if not any(layer.base for layer in layers):
         layers.insert(0, Layer(loading.load(loading.named("default")), "builtin"))
     return layers
+
+
+def _bundled(machine: Path | None, *, tested: bool) -> list[Layer]:
+    """Return the layer of the machine's policy bundle, where it takes one."""
+    names = ("bundle.yaml", "policy.bundle")
+    if not any(_exists(os.path.join(machine or MACHINE_FOLDER, name)) for name in names):
+        return []  # and nothing is imported
+    from humanlayer_agent.policy.layers import machine_bundle
+
+    found = machine_bundle.load(machine, tested=tested)
+    if found is None:
+        return []
+    policy, bundle = found
+    return [Layer(replace(policy, name=bundle.title), "machine", bundle=bundle)]
 
 
 def places(project: Path | str, *, machine: Path | None = None) -> list[tuple[Authority, str]]:
@@ -104,16 +139,3 @@ def _exists(path: str) -> bool:
     except OSError as error:
         raise PolicyError(f"{path}: can't be read: {error.strerror}") from error
     return True
-
-
-def check_owner(path: Path | str, *, machine: bool) -> None:
-    """A policy that others can write is not the machine's or the user's word."""
-    try:
-        about = os.stat(path)
-    except OSError as error:
-        raise PolicyError(f"{path}: can't be read: {error.strerror}") from error
-    owners = {0} if machine else {0, os.geteuid()}
-    forbidden = 0o022 if machine else 0o002  # a user's own group is common
-    if about.st_uid not in owners or about.st_mode & forbidden:
-        who = "root" if machine else "you"
-        raise PolicyError(f"{path}: must belong to {who} and be writable by nobody else (chmod go-w, chown)")

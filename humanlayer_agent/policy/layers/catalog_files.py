@@ -8,8 +8,8 @@ trusted exactly these files (`trust`); and none below a layer that is locked: it
 
 import os
 import re
-import stat
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +20,6 @@ from humanlayer_agent.canonical_json import encodable
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.locations import MACHINE_FOLDER, PROJECT_FOLDER, config_path, is_inside
 from humanlayer_agent.policy.command_catalog import CATALOG, StateFolder
-from humanlayer_agent.policy.language.sources import MAX_BYTES
 from humanlayer_agent.policy.layers import trust
 from humanlayer_agent.shell import BUILTINS, RESERVED, Catalog, catalog
 
@@ -106,6 +105,11 @@ def find_catalogs(
     """
     files: list[CatalogFile] = []
     ignored: list[tuple[str, str]] = []
+    for path, raw, why in _bundled(machine):
+        if why:
+            ignored.append((path, why))
+        else:
+            files.append(file_of(path, "machine", raw))
     for owner, folder in folders(project, machine=machine):
         if not os.path.lexists(folder):
             continue  # fewer programs are known: that only asks more
@@ -115,7 +119,7 @@ def find_catalogs(
         if owner != "project":
             if owner == "user" and project is not None and is_inside(Path(folder), Path(project)):
                 raise PolicyError(f"{folder}: lies in the project: set XDG_CONFIG_HOME to a folder elsewhere")
-            _check_folder(folder, machine=owner == "machine")
+            trust.check_folder(folder, machine=owner == "machine")
             files += [file_of(path, owner, raw) for path, raw in _contents(folder, machine=owner == "machine")]
             continue
         assert project is not None
@@ -135,6 +139,15 @@ def find_catalogs(
     if not files:
         return Catalogs(ignored=tuple(ignored))
     return Catalogs(*joined(files), tuple(ignored), _owners(files))
+
+
+def _bundled(machine: Path | None) -> Iterable[tuple[str, bytes, str]]:
+    """The catalogs in the machine's policy bundle, and why they do not count."""
+    if not os.path.lexists(os.path.join(machine or MACHINE_FOLDER, "bundle.yaml")):
+        return ()
+    from humanlayer_agent.policy.layers import machine_bundle
+
+    return machine_bundle.catalogs(machine, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
 
 
 def project_contents(project: Path | str) -> list[tuple[str, bytes]]:
@@ -181,27 +194,7 @@ def _owners(files: Sequence[CatalogFile]) -> dict[str, CatalogFile]:
     return {name: each for each in files for name in each.programs}
 
 
-# ---- who may write them -------------------------------------------------------------------------------
-
-
-def _check_folder(folder: str, *, machine: bool) -> None:
-    """Whoever can write the folder, or the one around it, can put another one in its place."""
-    above = os.path.dirname(folder)
-    try:
-        about, around = os.lstat(folder), os.stat(above)
-    except OSError as error:
-        raise PolicyError(f"{folder}: can't be read: {error.strerror}") from error
-    if not stat.S_ISDIR(about.st_mode):
-        raise PolicyError(f"{folder}: is no folder, or a link: make it a folder of its own")
-    _check(folder, about, machine=machine)
-    _check(above, around, machine=machine, forbidden=0o022 if machine else 0o002)  # a user's own group is common
-
-
-def _check(path: str, about: os.stat_result, *, machine: bool, forbidden: int = 0o022) -> None:
-    owners = {0} if machine else {0, os.geteuid()}
-    if about.st_uid not in owners or about.st_mode & forbidden:
-        who = "root" if machine else "you"
-        raise PolicyError(f"{path}: must belong to {who} and be writable by nobody else (chmod go-w, chown)")
+# ---- the files ------------------------------------------------------------------------------------------
 
 
 def _contents(folder: str, *, machine: bool | None = None) -> list[tuple[str, bytes]]:
@@ -212,26 +205,7 @@ def _contents(folder: str, *, machine: bool | None = None) -> list[tuple[str, by
         raise PolicyError(f"{folder}: can't be read: {error.strerror}") from error
     if len(names) > MOST_FILES:
         raise PolicyError(f"{folder}: more than {MOST_FILES} files")
-    return [(path, _read(path, machine)) for path in (os.path.join(folder, name) for name in names)]
-
-
-def _read(path: str, machine: bool | None) -> bytes:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            about = os.fstat(descriptor)
-            if not stat.S_ISREG(about.st_mode):
-                raise PolicyError(f"{path}: can't be read: not a regular file")
-            if machine is not None:
-                _check(path, about, machine=machine)
-                if about.st_nlink > 1:
-                    raise PolicyError(f"{path}: has another name as well (a hard link): put a copy of its own here")
-            raw = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        if os.path.islink(path):
-            raise PolicyError(f"{path}: is a link, which leads who knows where: put the file itself here") from None
-        raise PolicyError(f"{path}: can't be read: {error.strerror}") from error
-    return raw
+    return [(path, trust.read_owned(path, machine=machine)) for path in (os.path.join(folder, name) for name in names)]
 
 
 # ---- what they say ------------------------------------------------------------------------------------

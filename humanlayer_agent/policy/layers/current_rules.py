@@ -29,7 +29,8 @@ class InForce:
         catalogs: what is known of programs.
 
     Raises:
-        PolicyError: a rule names a variable that is not known, or a path pattern is none.
+        PolicyError: a rule names a variable that is not known, a path pattern is none, or a bundle has expired: without
+            it the layers below decide nothing.
     """
 
     def __init__(
@@ -42,7 +43,10 @@ class InForce:
         catalogs: Catalogs = SHIPPED,
     ) -> None:
         self.now = now
-        ends = {end for layer in layers for end in layer.policy.ends()}
+        bundles = [layer.bundle for layer in layers if layer.bundle is not None]
+        for bundle in bundles:
+            bundle.check_holds(now)
+        ends = {end for layer in layers for end in layer.policy.ends()} | {bundle.end for bundle in bundles}
         self.until = min((end for end in ends if end > now), default="")
         """The moment at which something of this ends; "" where nothing does."""
         self.digest = _digest(layers, variables, now, catalogs)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -234,3 +235,57 @@ def test_real_runs(capsys: Capture) -> None:
     assert data["asks_per_100_commands"] < 1.5
     assert main(["policy", "diff", "default", "strict", str(DATA)]) == 0
     assert main(["policy", "diff", "strict", "default", str(DATA)]) == 1
+
+
+# ---- many rows --------------------------------------------------------------------------------------------
+
+
+def test_more_processes_print_the_same(runs: Path, capsys: Capture) -> None:
+    found = []
+    for jobs in ("1", "2"):
+        assert main(["policy", "replay", "default", str(runs), "--rows", "--format", "jsonl", "--jobs", jobs]) == 0
+        found.append([{**json.loads(line), "us": 0} for line in capsys.readouterr().out.splitlines()])
+    assert found[0] == found[1]
+    assert main(["policy", "replay", "default", str(runs), "--jobs", "0"]) == 2
+
+
+def test_parquet_has_the_same_rows(runs: Path, tmp_path: Path, capsys: Capture) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    with runs.open("a") as file:
+        file.write(json.dumps(row(6, "cat '\udcff'")) + "\n")
+    path = tmp_path / "rows.parquet"
+    path.write_bytes(b"old")
+    arguments = ["policy", "replay", "default", str(runs), "--rows", "--format", "jsonl", "--to", str(path)]
+    assert main(arguments) == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    written = parquet.read_table(path).to_pylist()
+    assert [each.pop("rule") for each in written] == [(each["rules"] or [None])[0] for each in printed]
+    assert written.pop()["command"] == "cat '\\udcff'"
+    assert written == [{"confined": None, **each} for each in printed[:-1]]
+    assert [each.name for each in tmp_path.iterdir() if "parquet" in each.name] == ["rows.parquet"]
+
+
+def test_parquet_is_written_whole_or_not_at_all(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "rows.parquet"
+    path.write_bytes(b"old")
+
+    def broken(*_: object) -> Iterator[object]:
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr("humanlayer_agent.cli.policy.replay.replayed", broken)
+    assert main(["policy", "replay", "default", str(runs), "--to", str(path)]) != 0
+    assert path.read_bytes() == b"old"
+    assert [each.name for each in tmp_path.iterdir() if "parquet" in each.name] == ["rows.parquet"]
+
+
+def test_parquet_says_what_is_missing(runs: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["policy", "replay", "default", str(runs), "--to", "rows.csv"]) == 2
+    assert "ends in .parquet" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert main(["policy", "replay", "default", str(runs), "--to", "rows.parquet"]) == 2
+    assert re.search(
+        r"Parquet needs the extra parquet .*: \S+ -m pip install .*(pyarrow|\[parquet\])", capsys.readouterr().err
+    )
+    assert main(["policy", "replay", "default", str(runs), "--to", "/nowhere/x/rows.parquet"]) == 2
