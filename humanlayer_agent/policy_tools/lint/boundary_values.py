@@ -29,6 +29,7 @@ from humanlayer_agent.policy.language.policy import (
     Operands,
     Paths,
     Program,
+    Rule,
     Text,
     Texts,
     Tool,
@@ -67,12 +68,12 @@ class Named:
 
     def before(self, others: "Named") -> "Named":
         """Return these values, and after those of each kind the first few of `others`."""
-        return Named(
-            **{
-                each.name: [*(own := getattr(self, each.name)), *getattr(others, each.name)[: _FEW if own else _SOME]]
-                for each in fields(Named)
-            }
-        )
+        found = {}
+        for each in fields(Named):
+            own, more = getattr(self, each.name), getattr(others, each.name)
+            whole = [*own, *(more if each.name == "calls" else more[: _FEW if own else _SOME])]
+            found[each.name] = [value for n, value in enumerate(whole) if value not in whole[:n]]
+        return Named(**found)
 
 
 _FEW, _SOME = 3, 12
@@ -261,6 +262,8 @@ def _env(values: Values, env: Environment) -> None:
     if values.beside:
         values.named.names += [host_in(name[1:]) for name in variables if name.startswith("!")]
     values.named.paths += values.paths(env.value_in or ())
+    if values.beside and env.value_in:
+        values.named.shapes += _shapes("value_in")
 
 
 def _effect(values: Values, kinds: Sequence[str]) -> None:
@@ -379,6 +382,11 @@ def named_by(matches: Iterable[Match | None], compiler: Compiler, *, beside: boo
         if match is not None:
             values.add(match)
     return values.named
+
+
+def conditions_of(rule: Rule) -> list[Match]:
+    """The conditions of a rule: `when`, `unless`, and those of its exceptions."""
+    return [rule.when, *([rule.unless] if rule.unless is not None else []), *(each.when for each in rule.exceptions)]
 
 
 def everything(group: Flags | Effects | Paths | Among | None) -> list[str]:

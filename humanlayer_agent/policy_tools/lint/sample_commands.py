@@ -16,6 +16,7 @@ from humanlayer_agent.policy_tools.lint.boundary_values import (
     Named,
     agents_in,
     combined,
+    conditions_of,
     named_by,
     spelled,
     tool_calls,
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
 MAX_COMMANDS = 400
 MAX_AROUND = 1_500
 """Most commands on both sides of what one clause names."""
-
-
-def conditions_of(rule: Rule) -> list[Match]:
-    """The conditions of a rule: `when`, `unless`, and those of its exceptions."""
-    return [rule.when, *([rule.unless] if rule.unless is not None else []), *(each.when for each in rule.exceptions)]
 
 
 def commands(subject: "Subject", rule: Rule) -> Iterator[str]:
@@ -198,7 +194,7 @@ def _given(start: str, named: Named) -> list[tuple[str, ...]]:
     if named.flags:
         out += [(*flags, "--frobnicate"), ("--frobnicate",)]
     values: dict[str, list[str]] = {}
-    for name, value in named.options:
+    for name, value in dict.fromkeys(named.options):
         if option := spelled(start, name):
             values.setdefault(option, []).append(value)
     for option, found in values.items():
@@ -229,7 +225,7 @@ def _wrapped(plain: Iterator[str], named: Named) -> Iterator[str]:
         yield command
 
 
-_UNPARSED = {"partial": "coproc ls", "failed": "ls 'a"}
+_UNPARSED = {"partial": "f() { f; }; f", "failed": "ls 'a"}
 """A command for each way in which one may not be understood."""
 
 _CONSTRUCTS = {
