@@ -118,18 +118,38 @@ def run_tests(
             metavar="NAMES", help="Only these, with --metamorphic: wildcards, and commas between.", show_default=False
         ),
     ] = "",
+    rules: Annotated[
+        str,
+        typer.Option(
+            metavar="IDS", help="Only these rules, with --metamorphic: wildcards, commas between.", show_default=False
+        ),
+    ] = "",
+    again: Annotated[bool, typer.Option("--again", help="Judge also what is remembered, with --metamorphic.")] = False,
     confined: ConfinedOption = False,
 ) -> None:
     """Run the tests that stand in the rules: decision and rule are asserted, every failure is shown.
 
-    Example: hla policy test ./policy.yaml
+    With --metamorphic, rules that ship are left out of your policy unless --rules names them; what was judged once is
+    remembered for as long as the rule's examples, what the policy decides and this program are the same.
+
+    Examples: hla policy test ./policy.yaml;  hla policy test ./policy.yaml --metamorphic --rules 'own-*,deploys'
     """
     if metamorphic:
         from humanlayer_agent.cli.policy.metamorphic import run_metamorphic
 
         found = _policies(policies or [], project)
-        code = run_metamorphic(found, seed=seed, transformations=transformations, confined=confined, format=output)
+        code = run_metamorphic(
+            found,
+            seed=seed,
+            transformations=transformations,
+            rules=rules,
+            again=again,
+            confined=confined,
+            format=output,
+        )
         raise typer.Exit(code)
+    if rules or again:
+        raise typer.BadParameter("--rules and --again go with --metamorphic")
     from humanlayer_agent.cli.policy.test import print_results
     from humanlayer_agent.policy.language import examples
 

@@ -453,6 +453,7 @@ class RewritingRecord(TypedDict):
     command: Annotated[str, "The command."]
     rewritings: Annotated[int, "In so many other spellings it was judged."]
     passed: Annotated[bool, "Whether all were judged alike."]
+    remembered: Annotated[bool, "Whether that is how it was judged before, and nothing has changed since."]
     failures: Annotated[list[dict[str, Any]], "transformations, expected, original, rewritten."]
 
 

@@ -27,11 +27,15 @@ from humanlayer_agent.policy_tools.replay import Judged
 from humanlayer_agent.policy_tools.replay.steps import Step
 from humanlayer_agent.tools.calls import written
 
-MAX_REWRITTEN = 1_200
-"""Most other spellings of the examples that one rule which changed applies to."""
+MOST_MADE, MOST_REWRITTEN = 30_000, 12_000
+"""Most commands that are made from what changed, and most other spellings of examples: shared by all changes, of which
+each has at least `FEWEST_MADE` and `FEWEST_REWRITTEN`.
+"""
+FEWEST_MADE, FEWEST_REWRITTEN = 300, 100
 MAX_SHRUNK = 100
 ENOUGH = 8
 """So many commands that show the same loosening are looked for before the shortest is taken."""
+_PATIENCE = 150
 _TOLD = 64
 _OLD, _NEW = -1, -2
 
@@ -63,9 +67,10 @@ class Shown:
         return new < old
 
     @property
-    def size(self) -> tuple[int, int, str]:
-        """Tells which of two commands is the shorter one."""
-        return len(self.circumstances), len(self.row.step.command), self.row.step.command
+    def size(self) -> tuple[int, bool, int, str]:
+        """Tells which of two commands is the plainer one: certain, and then shorter."""
+        command = self.row.step.command
+        return len(self.circumstances), "$" in command, len(command), command
 
 
 @dataclass
@@ -153,7 +158,8 @@ class Search:
         compiler = self._compiler(self.old, 0)
         focus = boundary_values.named_by(map(match_from, change.conditions), compiler, beside=True)
         named = focus.before(whole)
-        for command in sample_commands.around(named):
+        most = max(FEWEST_MADE, MOST_MADE // len(self.changes))
+        for command in islice(sample_commands.around(named), most):
             yield Trial(command, "made from what changed")
             for circumstances in named.circumstances[:4]:
                 yield Trial(command, "made from what changed", circumstances)
@@ -179,7 +185,7 @@ class Search:
             for command in dict.fromkeys(mine)
             if (text := self._rewrite(command, name)) is not None
         )
-        yield from islice(found, MAX_REWRITTEN)
+        yield from islice(found, max(FEWEST_REWRITTEN, min(MOST_REWRITTEN // len(self.changes), MOST_REWRITTEN // 10)))
 
     def _rewritten_once(self) -> Iterator[Trial]:
         """Every example in another spelling."""
@@ -203,15 +209,15 @@ class Search:
         for row in self.log:
             self._count_one()
             if differ(row):
-                self._note(row, {}, range(len(self.changes)))
+                self._note(row, {})
 
     # ---- one command ----------------------------------------------------------------------------------------
 
     def _try(self, trials: Iterable[Trial], numbers: Sequence[int] | None = None) -> None:
         """Judge commands, until enough is known of all changes that they are for (None: of all)."""
         wanted = range(len(self.changes)) if numbers is None else numbers
-        for trial in trials:
-            if all(self._count.get(number, 0) >= ENOUGH for number in wanted):
+        for tried, trial in enumerate(trials):
+            if all(self._is_enough(number, tried) for number in wanted):
                 return
             for confined in self._ways:
                 key = (trial.command, repr(trial.circumstances), confined)
@@ -220,7 +226,11 @@ class Search:
                     self._count_one()
                     row = self._judged(trial.command, trial.how, trial.circumstances, confined)
                     if differ(row):
-                        self._note(row, trial.circumstances, [*wanted, *range(len(self.changes))])
+                        self._note(row, trial.circumstances, numbers or ())
+
+    def _is_enough(self, number: int, tried: int) -> bool:
+        """Was enough found of a change? Of what it makes stricter one command is waited for a while."""
+        return self._count.get(number, 0) >= ENOUGH and ((number, False) in self._best or tried >= _PATIENCE)
 
     def _count_one(self) -> None:
         self.tried += 1
@@ -237,10 +247,14 @@ class Search:
         directors = self._director(_OLD, confined), self._director(_NEW, confined)
         return judged(directors, command, how, circumstances, confined)
 
-    def _note(self, row: Judged, circumstances: Mapping[str, Any], numbers: Iterable[int]) -> None:
-        """Keep a command on which the policies differ, for the changes that it shows by themselves."""
+    def _note(self, row: Judged, circumstances: Mapping[str, Any], numbers: Iterable[int] = ()) -> None:
+        """Keep a command on which the policies differ, for the changes that it shows by themselves: those that it is
+        for, those of the rules that decide, those of the whole policy.
+        """
         found = False
-        for number in dict.fromkeys(numbers):
+        deciding = {"", *(rule for decision in row.decisions for rule in decision.rules)}
+        others = (n for n, change in enumerate(self.changes) if change.rule in deciding)
+        for number in dict.fromkeys((*numbers, *others)):
             each = Shown(self.changes[number], row, circumstances)
             best = self._best.get((number, each.looser))
             if best is not None and self._count.get(number, 0) >= ENOUGH and best.size <= each.size:
