@@ -27,7 +27,7 @@ class RuleChange:
     """One clause that is another one now, or a whole rule.
 
     Attributes:
-        rule: the rule's id; "" of the policy as a whole.
+        rule: the rule's id; "" of the policy as a whole, and of several changes that only together show.
         clause: where it stands in the rule, as `when.paths.any_within`; "" for the whole rule.
         text: how it has changed, in words.
         rules: the rule before and now; None where there is none.
@@ -45,7 +45,23 @@ class RuleChange:
     @property
     def name(self) -> str:
         """The rule and the clause, in a few words."""
+        if not self.rule and not self.clause:
+            return "only together"
         return " ".join(filter(None, (f"rule {self.rule}" if self.rule else "the policy", self.clause)))
+
+    @property
+    def only_tightens(self) -> bool:
+        """Can it only make something stricter? The strictest rule wins: one more that stops, one less that allows."""
+        old, new = self.rules
+        if old is None and new is not None:
+            return new.decision != "allow" and new.confined is None
+        return new is None and old is not None and old.decision == "allow"
+
+    @property
+    def about_confinement(self) -> bool:
+        """Does it depend on whether commands can be confined?"""
+        named = any(rule is not None and (rule.confined or rule.approved) for rule in self.rules)
+        return named or self.clause in ("confinements", "defaults.confine")
 
 
 def changes(old: Policy, new: Policy, now: str) -> list[RuleChange]:
@@ -155,10 +171,10 @@ def _of_rule(before: Rule, after: Rule, old: Policy, new: Policy, now: str) -> I
     gone, come = _differing(_holding(was, now), _holding(is_, now), lambda each: canonical(_ordered(each["when"], "")))
     for each in gone:
         rest = [other for other in was["exceptions"] if other is not each]
-        yield change("exception", f"gone: {flow(each['when'])}", (each["when"],), {**was, "exceptions": rest})
+        yield change("exception", f"gone: {_said(each['when'])}", (each["when"],), {**was, "exceptions": rest})
     for each in come:
         more = [*was.get("exceptions", ()), each]
-        yield change("exception", f"new: {flow(each['when'])}", (each["when"],), {**was, "exceptions": more})
+        yield change("exception", f"new: {_said(each['when'])}", (each["when"],), {**was, "exceptions": more})
 
 
 Found = Iterator[tuple[Path, str, tuple[Body, ...], Body]]
@@ -193,14 +209,16 @@ def _of_alternatives(was: Body, is_: Body, path: Path, before: list[Body], after
             return
     for each in gone:
         rest = [other for other in before if other is not each]
-        yield path, f"gone: {flow(each)}", (each,), _set(was, path, rest or None)
+        yield path, f"gone: {_said(each)}", (each,), _set(was, path, rest or None)
     for each in come:
-        yield path, f"new: {flow(each)}", (each,), _set(was, path, [*before, each])
+        yield path, f"new: {_said(each)}", (each,), _set(was, path, [*before, each])
 
 
 def _is_matches(value: Any) -> bool:
     """Is this a list of conditions, and none of words?"""
-    return isinstance(value, list) and all(isinstance(e, Mapping) and not {"glob", "regex"} & e.keys() for e in value)
+    return isinstance(value, list | tuple) and all(
+        isinstance(e, Mapping) and not {"glob", "regex"} & e.keys() for e in value
+    )
 
 
 def _condition(path: Path, value: Any) -> Body:
@@ -243,18 +261,33 @@ _SHOWN = 6
 
 def _some(values: Sequence[Any]) -> str:
     more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
-    return ", ".join(flow(each) for each in values[:_SHOWN]) + more
+    return ", ".join(_said(each) for each in values[:_SHOWN]) + more
 
 
 def _said(value: Any) -> str:
-    """A value in words, as a policy file has it."""
+    """A value, or a condition, in words.
+
+    Example:
+        >>> _said({"program": {"in": ["gh"]}, "not": {"paths": {"any_within": ["/a", "/b"]}}})
+        'program.in gh, not paths.any_within /a, /b'
+    """
     if value is None:
         return "nothing"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, list):
+    if isinstance(value, Mapping):
+        if value.keys() <= {"glob", "regex"}:
+            return " ".join(flow(each) if key == "glob" else f"/{each}/" for key, each in value.items())
+        return ", ".join(f"{key}{_joint(key, each)}{_said(each)}" for key, each in value.items())
+    if isinstance(value, list | tuple):
+        if value and _is_matches(value):
+            return " or ".join(f"({_said(each)})" for each in value)
         return _some(value) or "nothing at all"
     return flow(value)
+
+
+def _joint(key: str, value: Any) -> str:
+    return "." if isinstance(value, Mapping) and key != "not" and not value.keys() <= {"glob", "regex"} else " "
 
 
 def _name(path: Path) -> str:

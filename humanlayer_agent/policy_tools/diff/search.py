@@ -7,6 +7,7 @@ that the new policy judges more mildly, and the shortest that it judges more str
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -27,7 +28,7 @@ from humanlayer_agent.policy_tools.replay import Judged
 from humanlayer_agent.policy_tools.replay.steps import Step
 from humanlayer_agent.tools.calls import written
 
-MOST_MADE, MOST_REWRITTEN = 30_000, 12_000
+MOST_MADE, MOST_REWRITTEN = 12_000, 6_000
 """Most commands that are made from what changed, and most other spellings of examples: shared by all changes, of which
 each has at least `FEWEST_MADE` and `FEWEST_REWRITTEN`.
 """
@@ -70,7 +71,7 @@ class Shown:
     def size(self) -> tuple[int, bool, int, str]:
         """Tells which of two commands is the plainer one: certain, and then shorter."""
         command = self.row.step.command
-        return len(self.circumstances), "$" in command, len(command), command
+        return len(self.circumstances), "$" in command, len(command), command.replace("\t", "~")
 
 
 @dataclass
@@ -93,7 +94,7 @@ class Search:
     changes: list[RuleChange] = field(default_factory=list)
     _best: dict[tuple[int, bool], Shown] = field(default_factory=dict)
     _together: dict[bool, Shown] = field(default_factory=dict)
-    _count: dict[int, int] = field(default_factory=dict)
+    _count: Counter[tuple[int, bool]] = field(default_factory=Counter)
     _seen: set[tuple[str, str, bool]] = field(default_factory=set)
     _directors: dict[tuple[int, bool], Director] = field(default_factory=dict)
     _progress: Callable[[int], None] = lambda tried: None
@@ -130,7 +131,7 @@ class Search:
         mine = [change for change in self.changes if change.rule in deciding] or self.changes
         text = "; ".join(f"{change.name}: {change.text}" for change in mine)
         conditions = tuple(condition for change in mine for condition in change.conditions)
-        return RuleChange("", "", f"only together: {text}", conditions=conditions)
+        return RuleChange("", "", text, conditions=conditions)
 
     # ---- where commands come from ---------------------------------------------------------------------------
 
@@ -185,7 +186,7 @@ class Search:
             for command in dict.fromkeys(mine)
             if (text := self._rewrite(command, name)) is not None
         )
-        yield from islice(found, max(FEWEST_REWRITTEN, min(MOST_REWRITTEN // len(self.changes), MOST_REWRITTEN // 10)))
+        yield from islice(found, max(FEWEST_REWRITTEN, min(MOST_REWRITTEN // len(self.changes), 600)))
 
     def _rewritten_once(self) -> Iterator[Trial]:
         """Every example in another spelling."""
@@ -216,10 +217,11 @@ class Search:
     def _try(self, trials: Iterable[Trial], numbers: Sequence[int] | None = None) -> None:
         """Judge commands, until enough is known of all changes that they are for (None: of all)."""
         wanted = range(len(self.changes)) if numbers is None else numbers
+        ways = self._ways([self.changes[number] for number in wanted])
         for tried, trial in enumerate(trials):
             if all(self._is_enough(number, tried) for number in wanted):
                 return
-            for confined in self._ways:
+            for confined in ways:
                 key = (trial.command, repr(trial.circumstances), confined)
                 if key not in self._seen:
                     self._seen.add(key)
@@ -230,18 +232,21 @@ class Search:
 
     def _is_enough(self, number: int, tried: int) -> bool:
         """Was enough found of a change? Of what it makes stricter one command is waited for a while."""
-        return self._count.get(number, 0) >= ENOUGH and ((number, False) in self._best or tried >= _PATIENCE)
+        looser, stricter = self._count[number, True], self._count[number, False]
+        if self.changes[number].only_tightens:
+            return stricter >= ENOUGH
+        return looser >= ENOUGH and (stricter > 0 or tried >= _PATIENCE)
 
     def _count_one(self) -> None:
         self.tried += 1
         if self.tried % _TOLD == 0:
             self._progress(self.tried)
 
-    @cached_property
-    def _ways(self) -> tuple[bool, ...]:
-        """Confined, not confined, or both, where rules say something of that."""
-        both = any(rule.confined for policy in (self.old, self.new) for rule in policy.rules)
-        return (True,) if self.confined else (False, True) if both else (False,)
+    def _ways(self, changes: Iterable[RuleChange]) -> tuple[bool, ...]:
+        """Confined, not confined, or both, where the changes say something of that."""
+        if self.confined:
+            return (True,)
+        return (False, True) if any(change.about_confinement for change in changes) else (False,)
 
     def _judged(self, command: str, how: str, circumstances: Mapping[str, Any], confined: bool) -> Judged:
         directors = self._director(_OLD, confined), self._director(_NEW, confined)
@@ -257,11 +262,11 @@ class Search:
         for number in dict.fromkeys((*numbers, *others)):
             each = Shown(self.changes[number], row, circumstances)
             best = self._best.get((number, each.looser))
-            if best is not None and self._count.get(number, 0) >= ENOUGH and best.size <= each.size:
+            if best is not None and self._count[number, each.looser] >= ENOUGH and best.size <= each.size:
                 found = True
             elif self._shows(number, each):
                 found = True
-                self._count[number] = self._count.get(number, 0) + each.looser
+                self._count[number, each.looser] += 1
                 if best is None or each.size < best.size:
                     self._best[number, each.looser] = each
         each = Shown(self._all_together(row), row, circumstances)
