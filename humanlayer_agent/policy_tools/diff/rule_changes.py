@@ -1,6 +1,7 @@
-"""What has changed in the rules of a policy, clause by clause, whatever commands it shows on.
+"""The changes in the rules of a policy, clause by clause, whatever commands they show on.
 
-What is only written in another way is no change: the order of rules and of names, names of lists, reasons, tests.
+Rules that are only written in another way have not changed: the order of rules and of names, names of lists, reasons,
+tests.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ Path = tuple[str | int, ...]
 Body = Mapping[str, Any]
 
 _SAID = ("id", "reason", "suggestion", "tests", "origin", "scope", "inherited", "override", "overridden")
-"""What decides nothing."""
+"""Keys that decide nothing."""
 _ATTRIBUTES = ("decision", "severity", "route", "grant", "confined", "approved", "locked")
 _CONDITIONS = ("when", "unless")
 _IN_ORDER = frozenset({"argv"})
@@ -51,7 +52,7 @@ class RuleChange:
 
     @property
     def only_tightens(self) -> bool:
-        """Can it only make something stricter? The strictest rule wins: one more that stops, one less that allows."""
+        """Tell whether it can only tighten: the strictest rule wins, and one more stops, or one less allows."""
         old, new = self.rules
         if old is None and new is not None:
             return new.decision != "allow" and new.confined is None
@@ -59,14 +60,14 @@ class RuleChange:
 
     @property
     def about_confinement(self) -> bool:
-        """Does it depend on whether commands can be confined?"""
+        """Tell whether it depends on commands being confined."""
         named = any(rule is not None and (rule.confined or rule.approved) for rule in self.rules)
         return named or self.clause in ("confinements", "defaults.confine")
 
 
 def changes(old: Policy, new: Policy, now: str) -> list[RuleChange]:
-    """What has changed in the rules in force at a moment (UTC, ISO 8601), and in what holds of the whole policy."""
-    found = list(_of_policy(old, new))
+    """Return the changes of the rules in force at a moment (UTC, ISO 8601), and of what holds of the whole policy."""
+    found = [*_of_policy(old, new), *_of_exceptions(old, new, now)]
     for before, after in _pairs(old, new, now):
         if before is None:
             assert after is not None
@@ -84,7 +85,7 @@ def changes(old: Policy, new: Policy, now: str) -> list[RuleChange]:
 
 
 def plain(rule: Rule, policy: Policy) -> dict[str, Any]:
-    """A rule as data, with the lists it names filled in."""
+    """Return a rule as data, with the lists it names filled in."""
     lists = policy.scopes[rule.scope]
 
     def filled(value: Any) -> Any:
@@ -181,7 +182,7 @@ Found = Iterator[tuple[Path, str, tuple[Body, ...], Body]]
 
 
 def _of_value(was: Body, is_: Body, path: Path) -> Found:
-    """What differs at `path` of two rules: where, how, what of it as conditions, and the old rule with that alone."""
+    """Yield the differences at `path` of two rules: where, how, as conditions, and the old rule with that alone."""
     before, after = _at(was, path), _at(is_, path)
     if _ordered(before, str(path[-1])) == _ordered(after, str(path[-1])):
         return
@@ -215,7 +216,7 @@ def _of_alternatives(was: Body, is_: Body, path: Path, before: list[Body], after
 
 
 def _is_matches(value: Any) -> bool:
-    """Is this a list of conditions, and none of words?"""
+    """Tell whether this is a list of conditions, and none of words."""
     return isinstance(value, list | tuple) and all(
         isinstance(e, Mapping) and not {"glob", "regex"} & e.keys() for e in value
     )
@@ -340,6 +341,17 @@ def _of_policy(old: Policy, new: Policy) -> Iterator[RuleChange]:
 def _all_of(body: Body) -> tuple[Body, ...]:
     """The conditions of a rule."""
     return (*(body[key] for key in _CONDITIONS if key in body), *(e["when"] for e in body.get("exceptions", ())))
+
+
+def _of_exceptions(old: Policy, new: Policy, now: str) -> Iterator[RuleChange]:
+    """The exceptions to rules of what ships, which count where the policy is a project's: no command of one policy by
+    itself shows them.
+    """
+    was, is_ = ([each for each in policy.exceptions if each.holds(now)] for policy in (old, new))
+    gone, come = _differing(was, is_, lambda each: canonical([each.rule, _ordered(each.written["when"], "")]))
+    for each, text in [*((each, "gone") for each in gone), *((each, "new") for each in come)]:
+        said = f"{text}: {_said(each.written['when'])}; it counts below what ships"
+        yield RuleChange(each.rule, "exception", said, conditions=(each.written["when"],), applied=old.body)
 
 
 def _with(old: Policy, new: Policy, rule: Rule | None, body: Body | None, now: str) -> dict[str, Any]:

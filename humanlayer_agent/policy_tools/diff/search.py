@@ -63,13 +63,13 @@ class Shown:
 
     @property
     def looser(self) -> bool:
-        """Does the new policy judge it more mildly?"""
+        """Tell whether the new policy judges it more mildly."""
         old, new = map(enforced, self.row.decisions)
         return new < old
 
     @property
     def size(self) -> tuple[int, bool, int, str]:
-        """Tells which of two commands is the plainer one: certain, and then shorter."""
+        """Return what tells which of two commands is the plainer one: certain, and then shorter."""
         command = self.row.step.command
         return len(self.circumstances), "$" in command, len(command), command.replace("\t", "~")
 
@@ -114,7 +114,7 @@ class Search:
             pass
 
     def shown(self) -> list[Shown]:
-        """What was found, loosened first; a command that no change shows by itself comes as all of them together."""
+        """Return what was found, loosened first; a command that no change shows by itself is of several together."""
         told = {looser for _, looser in self._best}
         together = [each for looser, each in self._together.items() if looser not in told]
         return sorted([*self._best.values(), *together], key=lambda each: not each.looser)
@@ -136,7 +136,7 @@ class Search:
     # ---- where commands come from ---------------------------------------------------------------------------
 
     def _steps(self) -> Iterator[Callable[[], None]]:
-        """What is tried, in order: first what is likely to show a change."""
+        """Yield what is done, in order: first what is likely to show a change."""
         if not self.changes:
             return
         numbers = range(len(self.changes))
@@ -170,7 +170,7 @@ class Search:
 
     @staticmethod
     def _usual() -> Iterator[Trial]:
-        """What lint tries every rule on."""
+        """Commands that lint tries every rule on."""
         for danger in witnesses.all_dangers():
             yield Trial(danger.command, "a danger")
         for command in witnesses.shown_by_catalog():
@@ -231,7 +231,7 @@ class Search:
                         self._note(row, trial.circumstances, numbers or ())
 
     def _is_enough(self, number: int, tried: int) -> bool:
-        """Was enough found of a change? Of what it makes stricter one command is waited for a while."""
+        """Tell whether enough was found of a change. For what it makes stricter, one command is waited for a while."""
         looser, stricter = self._count[number, True], self._count[number, False]
         if self.changes[number].only_tightens:
             return stricter >= ENOUGH
@@ -274,7 +274,7 @@ class Search:
             self._together[each.looser] = each
 
     def _shows(self, number: int, each: Shown) -> bool:
-        """Does the change by itself make the old policy say something else, and in the same direction?"""
+        """Tell whether the change by itself makes the old policy say something else, in the same direction."""
         row = each.row
         directors = self._director(_OLD, row.confined), self._director(number, row.confined)
         alone = judged(directors, row.step.command, "", each.circumstances, row.confined)
@@ -324,7 +324,7 @@ def judged(
     confined: bool = False,
     source: str = "",
 ) -> Judged:
-    """What policies say of a command, or of the call of a tool, that starts in the project of the examples.
+    """Return what policies say of a command, or of the call of a tool, that starts in the project of the examples.
 
     Args:
         how: where it is from.
@@ -348,11 +348,11 @@ def judged(
 
 
 def enforced(decision: PolicyDecision) -> Verdict:
-    """What a decision leads to: one that is only observed stops nothing."""
+    """Return what a decision leads to: one that is only observed stops nothing."""
     return decision.verdict if decision.enforced else Verdict.ALLOW
 
 
 def differ(row: Judged) -> bool:
-    """Does a command lead to something else by the other policy?"""
+    """Tell whether a command leads to something else by the other policy."""
     old, new = row.decisions
     return enforced(old) is not enforced(new)

@@ -72,7 +72,7 @@ class Named:
         for each in fields(Named):
             own, more = getattr(self, each.name), getattr(others, each.name)
             whole = [*own, *(more if each.name == "calls" else more[: _FEW if own else _SOME])]
-            found[each.name] = [value for n, value in enumerate(whole) if value not in whole[:n]]
+            found[each.name] = list({repr(value): value for value in whole}.values())
         return Named(**found)
 
 
@@ -98,12 +98,12 @@ class Values:
         """Paths that patterns stand for."""
         found = [path_in(fill(p, self.compiler.variables)) for p in self.compiler.texts(list(names))]
         found = [f"{path.rstrip('/')}{end}" for path in found] if end else found
-        return [each for path in found for each in (path, *(paths_beside(path) if self.beside else ()))]
+        return [*found, *(each for path in found for each in paths_beside(path) if self.beside)]
 
     def hosts(self, names: Iterable[str]) -> list[str]:
         """Hosts that patterns stand for."""
         patterns = self.compiler.texts(list(names))
-        return [each for p in patterns for each in (host_in(p), *(hosts_beside(p) if self.beside else ()))]
+        return [*map(host_in, patterns), *(each for p in patterns for each in hosts_beside(p) if self.beside)]
 
     def words(self, texts: Iterable[Text]) -> list[str]:
         """Words that patterns stand for."""
@@ -372,11 +372,11 @@ VALUES: dict[str, Callable[[Values, Any], None]] = {
     "negated": lambda values, match: values.add(match),
     "flow": _flow,
 }
-"""What each clause of a condition brings, and how it is found."""
+"""The function by which each clause of a condition says what it brings."""
 
 
 def named_by(matches: Iterable[Match | None], compiler: Compiler, *, beside: bool = False) -> Named:
-    """What conditions name; `beside`: also what they just don't mean."""
+    """Return what conditions name; `beside`: also what they just don't mean."""
     values = Values(compiler, Named(), beside)
     for match in matches:
         if match is not None:

@@ -131,9 +131,9 @@ _KEYS = ("{path}", "{host}", "{name}")
 
 def _near(named: Named) -> Iterator[str]:
     """Commands of each kind that the values allow, taken in turns."""
-    paths = [*_spread(named.paths, 24), "a", "/srv/elsewhere/a", "~/a", "$X"]
-    hosts = [*_spread(named.hosts, 12), "unheard-of.example"]
-    names = [*_spread(named.names, 12), OTHER, "SOME_TOKEN", "PATH"]
+    paths = [*_first(named.paths, 24), "a", "/srv/elsewhere/a", "~/a", "$X"]
+    hosts = [*_first(named.hosts, 12), "unheard-of.example"]
+    names = [*_first(named.names, 12), OTHER, "SOME_TOKEN", "PATH"]
     fillings = dict(zip(_KEYS, (paths, hosts, names), strict=True))
     silent = not (named.programs or named.lines or named.shapes or named.kinds or named.calls)
     kinds = dict.fromkeys(named.kinds or (samples() if silent else ()))
@@ -142,7 +142,7 @@ def _near(named: Named) -> Iterator[str]:
         (_UNPARSED[status] for status in (named.parse and _UNPARSED)),
         iter(named.lines),
         *(_filled(shape, named, fillings) for shape in dict.fromkeys(shapes)),
-        *(_graded(program, named, fillings) for program in _spread(named.programs, 8)),
+        *(_graded(program, named, fillings) for program in _first(named.programs, 8)),
     ]
     yield from (each for row in zip_longest(*groups) for each in row if each is not None)
 
@@ -173,7 +173,7 @@ def _graded(program: str, named: Named, fillings: Mapping[str, Sequence[str]]) -
     pairs = [" ".join(each) for each in product(words[:4], [*words[1:6], OTHER])]
     operands = [*words, *pairs, ""]
     for grade in range(5):
-        for subcommand in [*_spread(named.subcommands, 12), ""] if grade % 2 == 0 else named.subcommands[:1] or [""]:
+        for subcommand in [*_first(named.subcommands, 12), ""] if grade % 2 == 0 else named.subcommands[:1] or [""]:
             start = f"{program} {subcommand}".strip()
             options = [" ".join(each) for each in _given(start, named)]
             chosen = {
@@ -189,7 +189,7 @@ def _graded(program: str, named: Named, fillings: Mapping[str, Sequence[str]]) -
 
 def _given(start: str, named: Named) -> list[tuple[str, ...]]:
     """The options that a command is given: none; combinations of flags; each value, and two values of one option."""
-    flags = [o for flag in _spread(named.flags, 6) if (o := spelled(start, flag))]
+    flags = [o for flag in _first(named.flags, 6) if (o := spelled(start, flag))]
     out = list(combined(flags))
     if named.flags:
         out += [(*flags, "--frobnicate"), ("--frobnicate",)]
@@ -247,3 +247,9 @@ def _spread(items: Sequence[str], most: int) -> list[str]:
     unique = list(dict.fromkeys(items))
     step = max(1, -(-len(unique) // most))
     return unique[::step]
+
+
+def _first(items: Sequence[str], most: int) -> list[str]:
+    """At most `most` different items: the first ones, and as many from all over the rest."""
+    unique = list(dict.fromkeys(items))
+    return [*unique[: most // 2], *_spread(unique[most // 2 :], most - most // 2)]

@@ -1,4 +1,4 @@
-"""What metamorphic tests have found, remembered by rule: what has not changed is not judged again.
+"""The results of metamorphic tests, remembered by rule: where nothing has changed, nothing is judged again.
 
 A result holds for the rule with its examples, for all that the policy decides at present, for the code and the data of
 this package, and for what the tests were asked to do. It is kept where compiled policies are, in the user's state
@@ -21,7 +21,7 @@ from humanlayer_agent.policy.language.policy import Policy, Rule
 _FOLDER = "metamorphic"
 _PARSERS = ("bashlex", "tree-sitter", "tree-sitter-bash")
 _SAID = ("reason", "suggestion", "tests")
-"""What a rule says, and does not decide by."""
+"""Keys of a rule that it does not decide by."""
 
 
 class Memory:
@@ -33,6 +33,7 @@ class Memory:
             [rule.id, each.written["when"]] for rule in policy.on(now) for each in rule.exceptions if each.holds(now)
         ]
         body = {key: policy.body[key] for key in ("confinements", "defaults", "scopes")}
+        self._place = [policy.sources[-1].path, encodable_all(asked)]
         self._over = {
             "engine": engine_digest(),
             "policy": encodable_all([body, [{**r, "exceptions": []} for r in rules], exceptions]),
@@ -42,7 +43,7 @@ class Memory:
     def recall(self, rule: Rule, commands: Sequence[str]) -> dict[str, Any] | None:
         """Return what was kept of a rule with exactly these examples; None where nothing was."""
         key = self._key(rule, commands)
-        content = read_own_json(_file(key))
+        content = read_own_json(self._file(rule))
         if content is None or content.get("key") != key or content.get("seal") != _seal(content):
             return None
         found: dict[str, Any] = content["found"]
@@ -52,11 +53,16 @@ class Memory:
         """Keep what was found of a rule."""
         key = self._key(rule, commands)
         content = {"key": key, "found": encodable_all(found)}
-        write_own_json(_file(key), {**content, "seal": _seal(content)})
+        write_own_json(self._file(rule), {**content, "seal": _seal(content)})
 
     def _key(self, rule: Rule, commands: Sequence[str]) -> str:
         said = {**self._over, "rule": rule.id, "examples": encodable_all(list(commands))}
         return sha256(canonical(said)).hexdigest()
+
+    def _file(self, rule: Rule) -> str:
+        """One file a rule and way of testing: what is kept takes the place of what was kept before."""
+        name = sha256(canonical(encodable_all([*self._place, rule.origin.rpartition(":")[0], rule.id]))).hexdigest()
+        return state_path(_FOLDER, f"{name}.json")
 
 
 @cache
@@ -84,10 +90,6 @@ def encodable_all(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [encodable_all(each) for each in value]
     return value
-
-
-def _file(key: str) -> str:
-    return state_path(_FOLDER, f"{key}.json")
 
 
 def _seal(content: Mapping[str, Any]) -> str:

@@ -102,8 +102,8 @@ class Bench:
         return Failure(tuple(chain), text, rewritten, before, after) if after.verdict < before.verdict else None
 
     def _still_stops(self, before: PolicyDecision, action: Action, program: Program) -> bool:
-        """Is a rule by which the text was stopped about the rewriting too, as strictly? The strictest of all rules
-        wins, so none of the others has to be asked. It says nothing of what may run confined.
+        """Tell whether a rule by which the text was stopped is about the rewriting too, as strictly. The strictest of
+        all rules wins, so none of the others has to be asked. It says nothing of what may run confined.
         """
         if self.director.confined or not before.rules:
             return False
@@ -235,7 +235,7 @@ def _plain(found: Found) -> dict[str, Any]:
 
 
 def _recalled(bench: Bench, memory: Memory | None, rule: Rule, commands: Sequence[str]) -> dict[str, Found] | None:
-    """What is remembered of a rule, its failures judged again; None where anything of it is not as it is now."""
+    """Return what is remembered of a rule, its failures judged again; None where anything is not as it is now."""
     kept = memory.recall(rule, commands) if memory is not None else None
     if kept is None or kept.keys() != set(commands):
         return None
