@@ -8,7 +8,7 @@ loosening.
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from humanlayer_agent.canonical_json import canonical, encodable
@@ -18,7 +18,7 @@ from humanlayer_agent.policy.language.examples import Example
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy_tools.diff.acceptance import Accepted
 from humanlayer_agent.policy_tools.diff.rule_changes import RuleChange
-from humanlayer_agent.policy_tools.diff.search import Progress, Search, Shown, enforced, judged
+from humanlayer_agent.policy_tools.diff.search import Progress, Search, Shown, enforced, judged, sources_of
 from humanlayer_agent.policy_tools.replay import Judged
 from humanlayer_agent.policy_tools.replay.figures import MAX_KEPT
 from humanlayer_agent.policy_tools.replay.steps import NoCommand, Unreadable
@@ -245,8 +245,9 @@ def over_tests(old: Policy, new: Policy, accepted: Accepted, *, confined: bool =
     for policy in (old, new):
         for example in examples.examples(policy):
             found.setdefault((example.command, confined or example.confinable), example)
+    alike = [replace(each, sources=sources_of(old, new)) for each in (old, new)]
     directors = {
-        so: [examples.director_for(each, observe=each.observe, confined=so) for each in (old, new)]
+        so: [examples.director_for(each, observe=each.observe, confined=so) for each in alike]
         for so in {so for _, so in found}
     }
     diff = Diff(accepted, unlocked=unlocked(old, new))

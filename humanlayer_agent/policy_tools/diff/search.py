@@ -19,7 +19,7 @@ from humanlayer_agent.policy.conditions.compiler import Compiler, Situation
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import examples
-from humanlayer_agent.policy.language.policy import Policy, match_from
+from humanlayer_agent.policy.language.policy import Policy, Source, match_from
 from humanlayer_agent.policy_tools.diff.rule_changes import RuleChange, changes, policy_with
 from humanlayer_agent.policy_tools.lint import boundary_values, sample_commands, witnesses
 from humanlayer_agent.policy_tools.metamorphic.all_transformations import rewrite, transformations
@@ -307,6 +307,7 @@ class Search:
         key = number, confined
         if key not in self._directors:
             policy = {_OLD: self.old, _NEW: self.new}.get(number) or policy_with(self.changes[number])
+            policy = replace(policy, sources=sources_of(self.old, self.new))
             self._directors[key] = examples.director_for(policy, observe=policy.observe, confined=confined)
         return self._directors[key]
 
@@ -314,6 +315,11 @@ class Search:
         variables = self._director(_OLD).variables
         given = {"policies": tuple(f"${{{n}}}" for n in variables if n.startswith("POLICY_FILE_"))}
         return Compiler({**policy.scopes[scope], **given}, variables)
+
+
+def sources_of(old: Policy, new: Policy) -> tuple[Source, ...]:
+    """Return the files of both policies. Each protects its own; which file one stands in is no difference."""
+    return tuple(dict.fromkeys((*old.sources, *new.sources)))
 
 
 def judged(

@@ -185,6 +185,22 @@ def test_a_search_without_a_change_tries_nothing(write: Write) -> None:
     assert (diff.headline, diff.search.tried) == ("equivalent", 0)
 
 
+def test_the_file_that_a_policy_stands_in_is_no_difference(tmp_path: Path) -> None:
+    """Each policy protects its own file, in its rules and in its confinements."""
+    text = "version: 1\npolicy: p\nextends: [builtin:default]\n"
+    policies = []
+    for name in ("one", "two"):
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(text)
+        policies.append(load(path))
+    diff = over_tests(*policies, Accepted(), confined=True)
+    assert (diff.headline, diff.rehoused) == ("equivalent", {})
+    search = searched(*policies)
+    for name in ("one", "two"):
+        row = search._judged(f"rm {tmp_path}/{name}.yaml", "", {}, False)
+        assert [str(decision.verdict) for decision in row.decisions] == ["deny", "deny"]
+
+
 def test_routes_are_told_in_words(write: Write) -> None:
     row = {"when": {"effect": "delete"}, "tests": {"match": ["rm a"]}}
     old = write({**row, "route": {"name": "careful", "quorum": 2}}, "old")
