@@ -18,7 +18,7 @@ from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.language.policy import Match, Policy, Written, match_from
 from humanlayer_agent.policy_tools.diff import Diff, over_tests
 from humanlayer_agent.policy_tools.diff.acceptance import Accepted, read_accepted
-from humanlayer_agent.policy_tools.diff.search import Search
+from humanlayer_agent.policy_tools.diff.search import Search, judged
 from humanlayer_agent.policy_tools.lint import boundary_values, sample_commands
 
 LOOSENINGS = yaml.safe_load(Path(__file__).with_name("loosenings.yaml").read_text())
@@ -162,6 +162,18 @@ def test_ctrl_c_keeps_what_was_found(write: Write) -> None:
     search.run(interrupt)
     assert not search.complete
     assert [each.looser for each in search.shown()] == [True]
+
+
+def test_rows_of_the_log_are_tried(write: Write) -> None:
+    """One on which the policies differ where it was proposed, and nowhere else, is told without a clause of its own."""
+    old, new = write(DELETES, "old"), write({**DELETES, "severity": "low"}, "new")
+    directors = director_for(old), director_for(write({"when": {"program": "frob"}}, "other"))
+    rows = [judged(directors, command, "the log") for command in ("ls", "rm /srv/x")]
+    search = Search(old, new, log=iter(rows))
+    search.run()
+    (shown,) = search.shown()
+    assert (shown.looser, shown.row.step.command, shown.change.name) == (True, "rm /srv/x", "only together")
+    assert shown.change.text == "rule mine severity: medium becomes low"
 
 
 def test_an_acceptance_is_of_the_clause_as_it_was_read(write: Write, tmp_path: Path) -> None:
