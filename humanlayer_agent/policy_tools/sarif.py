@@ -85,11 +85,12 @@ def _shown(witness: Witness | None) -> str:
 
 def _of_change(change: Change, new: Policy, folder: Path) -> dict[str, Any]:
     before, after = (rule or "no rule" for rule in change.rules)
+    often = f"{change.count} times" if change.shows is None else f"{change.shows.name}: {change.shows.text}"
     return _result(
         "loosened",
         0,
         "error",
-        f"`{change.command}`: {change.old} ({before}) becomes {change.new} ({after}); {change.count} times.",
+        f"`{change.command}`: {change.old} ({before}) becomes {change.new} ({after}); {often}.",
         _location(_deciding(change, new), folder),
         ("change/v1", change.digest),
         suppressed=("external", change.accepted),

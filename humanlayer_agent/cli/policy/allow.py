@@ -1,24 +1,23 @@
 """`hla policy allow`: a human has a command be allowed from now on, by the narrowest exception that can be said."""
 
 import difflib
-import json
 import os
 import secrets
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.cli.policy.diff import print_diff
+from humanlayer_agent.cli.policy.replay import log_items
 from humanlayer_agent.cli.shared.file_replacement import replace_file, write_new
 from humanlayer_agent.cli.shared.human_signature import typed_word
 from humanlayer_agent.cli.shared.human_terminal import human_only
-from humanlayer_agent.cli.shared.store_access import open_store
-from humanlayer_agent.errors import ConfigError, HumanlayerError, NoTerminal
+from humanlayer_agent.errors import ConfigError, NoTerminal
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
@@ -32,8 +31,6 @@ from humanlayer_agent.policy_tools.diff import Diff, over_tests
 from humanlayer_agent.policy_tools.diff.acceptance import Accepted
 from humanlayer_agent.policy_tools.exception_drafts import Draft, add_tests, draft
 from humanlayer_agent.policy_tools.replay import Engine
-from humanlayer_agent.policy_tools.replay.formats import FORMATS
-from humanlayer_agent.policy_tools.replay.steps import Item
 from humanlayer_agent.policy_tools.yaml_additions import added
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.processes.tty import controlling_terminal
@@ -245,19 +242,6 @@ def _show(target: Target, text: str, project: Path, policy: Policy) -> None:
         diff.count(engine_of(lambda at: [target.director(at), target.director(at, policy)]).replay(items))
         print_diff(diff, "now", "then, over the log", over_tests=False, top=_EXAMPLES, hint=False)
     print()
-
-
-def log_items(store: str | None = None) -> list[Item]:
-    """The commands in the log of a store, to be judged again; none where there is no store."""
-    try:
-        with closing(open_store(store)) as opened:
-            rows = [(str(entry.seq), json.loads(entry.line)) for entry in opened.events()]
-    except HumanlayerError:
-        if store is not None:
-            raise
-        return []
-    reader = next((each for each in FORMATS if each.recognises([row for _, row in rows[:1]], False)), None)
-    return list(reader.read(rows, "the log")) if reader is not None else []
 
 
 def engine_of(directors: Callable[[Path], Sequence[Director]]) -> Engine:

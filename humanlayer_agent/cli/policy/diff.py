@@ -2,15 +2,18 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
 from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from humanlayer_agent.cli.policy.replay import INCOMPLETE, counted, engine, items, name_unreadable, short
+from humanlayer_agent.cli.policy.replay import INCOMPLETE, counted, engine, items, log_items, name_unreadable, short
 from humanlayer_agent.cli.policy.show import STYLES
 from humanlayer_agent.cli.shared.output import print_record
 from humanlayer_agent.cli.shared.tables import print_rows
@@ -18,9 +21,13 @@ from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy_tools.diff import Change, Diff, acceptable, over_tests, public, unlocked
 from humanlayer_agent.policy_tools.diff.acceptance import Accepted, read_accepted
+from humanlayer_agent.policy_tools.diff.search import Progress, Search
+from humanlayer_agent.policy_tools.replay import Judged
 from humanlayer_agent.policy_tools.replay.formats import find
 from humanlayer_agent.safe_text import one_line, visible
 
+_SILENT = 8
+"""Changes that nothing was found for, by name."""
 _HEADLINES = {"equivalent": "green", "stricter": "green", "looser": "bold red", "mixed": "bold red"}
 
 
@@ -31,17 +38,21 @@ def run_diff(
     project: Path | None,
     *,
     accept: Path | None,
+    search: bool = True,
+    store: str | None = None,
     confined: bool = False,
     format: str,
     top: int,
 ) -> int:
     """Compare two policies and print what changes. Returns the exit code: 1 where anything is looser and nobody has
-    accepted it, 5 where rows could not be replayed or nothing was compared, else 0.
+    accepted it, 5 where rows could not be replayed, nothing was compared, or the search was interrupted, else 0.
 
     Args:
         paths: recorded runs; where there are none, the examples in the rules of both policies are judged.
         project: the directory that agents worked for, whatever logs say.
         accept: a file with accepted loosenings.
+        search: look for commands that show what has changed in the rules, also in the log of the store.
+        store: the store; None: the user's, where there is one.
         confined: see `engine`.
         top: so many examples of a cell of the matrix.
 
@@ -54,6 +65,10 @@ def run_diff(
         diff.count(engine([old, new], project, confined=confined).replay(items(find(paths))))
     else:
         diff = over_tests(old, new, accepted, confined=confined)
+    if search:
+        log = _of_log(old, new, project, confined, store)
+        with _progress() as progress:
+            diff.look(Search(old, new, confined=confined, log=log), progress)
     names = (old.name, new.name)
     if format == "table":
         print_diff(diff, *names, over_tests=not paths, top=top)
@@ -76,10 +91,20 @@ def run_diff(
         print(f"humanlayer-agent: {one_line(said)}", file=sys.stderr)
     if diff.unreadable_count:
         name_unreadable(diff.unreadable, diff.unreadable_count)
-    if not diff.commands:
+    if not diff.commands and diff.search is None:
         print("humanlayer-agent: nothing was compared: there is no command in it", file=sys.stderr)
         return INCOMPLETE
-    return 1 if diff.loosened else INCOMPLETE if diff.unreadable_count else 0
+    if interrupted := diff.search is not None and not diff.search.complete:
+        print("humanlayer-agent: interrupted: this is what was found until then", file=sys.stderr)
+    if diff.headline in ("looser", "mixed"):
+        return 1
+    return INCOMPLETE if diff.unreadable_count or interrupted else 0
+
+
+def _of_log(old: Policy, new: Policy, project: Path | None, confined: bool, store: str | None) -> Iterator[Judged]:
+    """Yield what both policies say of the commands in the log of a store, each in its own place."""
+    judged = engine([old, new], project, confined=confined).replay(log_items(store))
+    yield from (row for row in judged if isinstance(row, Judged))
 
 
 def _loosened(diff: Diff) -> list[Change]:
@@ -100,6 +125,8 @@ def print_diff(
         Text(f"{old} → {new}", style="bold").append(f"  over {counted(diff.commands, 'command')} {over}", "not bold")
     )
     console.print(headline(diff))
+    for said in searched(diff):
+        console.print(Text(said, style="dim"), soft_wrap=True)
     console.print()
     console.print(_matrix(diff))
     for note in notes(diff):
@@ -120,6 +147,24 @@ def headline(diff: Diff) -> Text:
         f": {counted(diff.loosened, 'command')} loosened{accepted}, {diff.tightened:,} tightened, {diff.same:,} same"
     )
     return text.append(counts, style="not bold default")
+
+
+def searched(diff: Diff) -> list[str]:
+    """Return what was looked for, and which changes in the rules nothing was found for, a sentence each."""
+    search = diff.search
+    if search is None:
+        return []
+    if not search.changes:
+        return ["no rule decides anything else"] if search.complete else ["nothing was looked for: interrupted"]
+    looser, stricter = (sum(c.loosened is way for c in diff.found) for way in (True, False))
+    what = counted(len(search.changes), "changed clause")
+    until = "" if search.complete else ", until it was interrupted"
+    out = [f"{what}, {search.tried:,} more commands tried{until}: {looser} looser, {stricter} stricter"]
+    silent = [f"{one_line(change.name)} ({short(change.text, 80)})" for change in search.silent()]
+    more = f"; and {len(silent) - _SILENT} more: --format json" if len(silent) > _SILENT else ""
+    if silent:
+        out.append(f"no command was found that shows: {'; '.join(silent[:_SILENT])}{more}")
+    return out
 
 
 def notes(diff: Diff) -> list[str]:
@@ -151,8 +196,15 @@ def _print_cell(console: Console, old: Verdict, new: Verdict, changes: Sequence[
     looser = new < old
     title = Text("\nlooser  " if looser else "\nstricter  ", style="bold red" if looser else "green")
     title.append(str(old), style=STYLES[str(old)]).append(" → ", style="default").append(str(new), STYLES[str(new)])
-    title.append(f"  {counted(sum(c.count for c in changes), 'command')}", style="not bold default")
+    given, found = ([c for c in changes if (c.shows is not None) is way] for way in (False, True))
+    numbers = [counted(sum(c.count for c in given), "command")] if given else []
+    numbers += [f"{counted(len(found), 'changed clause')}"] if found else []
+    title.append(f"  {', '.join(numbers)}", style="not bold default")
     console.print(title)
+    for change in found[:top]:
+        _print_found(console, change)
+    shown = {(change.command, change.accepted) for change in found[:top]}
+    changes = [change for change in given if (change.command, change.accepted) not in shown]
     rows = []
     for change in changes[:top]:
         before, after = (one_line(rule) or "no rule" for rule in change.rules)
@@ -163,6 +215,31 @@ def _print_cell(console: Console, old: Verdict, new: Verdict, changes: Sequence[
     print_rows(console, (">", "", "", ""), rows)
     if len(changes) > top:
         console.print(Text(f"and {len(changes) - top:,} more: --top {len(changes)}, or --format json", style="dim"))
+
+
+def _print_found(console: Console, change: Change) -> None:
+    """What has changed in a rule, and the command that shows it."""
+    assert change.shows is not None
+    console.print(Text(f"{one_line(change.shows.name)}: {short(change.shows.text, 400)}"), soft_wrap=True)
+    before, after = (one_line(rule) or "no rule" for rule in change.rules)
+    command = Text(short(change.command, 400))
+    if change.accepted:
+        command = Text("accepted: ", style="green").append(one_line(change.accepted)).append("  ").append(command)
+    if change.first.confined or change.first.step.agent:
+        agent = f"proposed by {one_line(change.first.step.agent)}" if change.first.step.agent else ""
+        said = ", ".join(filter(None, (agent, "where it is confined" if change.first.confined else "")))
+        command.append(f"  ({said})", style="dim")
+    print_rows(console, ("", "", ""), [(Text(f"  {change.digest[:12]}", style="dim"), f"{before} → {after}", command)])
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """A bar on the terminal for people who wait; nothing where standard error is no terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[tried]:,} commands"))
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("searching; Ctrl-C shows what was found", total=None, tried=0)
+        yield lambda done, of, tried: bar.update(task, completed=done, total=of, tried=tried)
 
 
 # ---- for programs -----------------------------------------------------------------------------------------
@@ -185,7 +262,8 @@ def junit(diff: Diff, old: str, new: str) -> str:
     for change in loosened:
         case = ElementTree.SubElement(suite, "testcase", classname="loosened", name=short(change.command))
         before, after = (rule or "no rule" for rule in change.rules)
-        said = f"{change.old} ({before}) becomes {change.new} ({after}), {change.count} times; digest {change.digest}"
+        often = f"{change.count} times" if change.shows is None else f"{change.shows.name}: {change.shows.text}"
+        said = f"{change.old} ({before}) becomes {change.new} ({after}), {often}; digest {change.digest}"
         if change.accepted:
             ElementTree.SubElement(case, "system-out").text = visible(f"accepted: {change.accepted}\n{said}")
         else:

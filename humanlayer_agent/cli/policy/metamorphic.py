@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from xml.etree import ElementTree
 
 from rich.console import Console
@@ -12,13 +13,22 @@ from humanlayer_agent.cli.shared.records import RewritingRecord
 from humanlayer_agent.errors import ConfigError, did_you_mean
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.language.policy import Policy
-from humanlayer_agent.policy_tools.metamorphic.run import Checked, Failure, run, select
+from humanlayer_agent.policy_tools.metamorphic.run import Checked, Failure, examples_of, run, select
 from humanlayer_agent.safe_text import one_line, visible
 
 Results = Sequence[tuple[Policy, Sequence[Checked]]]
 
 
-def run_metamorphic(policies: Sequence[Policy], *, seed: int, transformations: str, confined: bool, format: str) -> int:
+def run_metamorphic(
+    policies: Sequence[Policy],
+    *,
+    seed: int,
+    transformations: str,
+    rules: str = "",
+    again: bool = False,
+    confined: bool,
+    format: str,
+) -> int:
     """Run metamorphic tests and print what comes of them. Returns the exit code: 1 where one fails.
 
     Args:
@@ -26,18 +36,27 @@ def run_metamorphic(policies: Sequence[Policy], *, seed: int, transformations: s
         seed: what chance depends on.
         confined: as where what is allowed can be confined.
         transformations: names, separated by commas, with wildcards; "" for all.
+        rules: ids of rules, separated by commas, with wildcards; "" for those of one's own.
+        again: judge also what is remembered.
         format: table, json, jsonl or junit.
 
     Raises:
-        ConfigError: no transformation has such a name.
+        ConfigError: no transformation has such a name, or no rule.
     """
-    names = _named(transformations)
+    names, chosen = _named(transformations), _split(rules)
+    _check_rules(policies, chosen)
     results: list[tuple[Policy, Sequence[Checked]]] = []
     for policy in policies:
+        mine = [pattern for pattern in chosen if any(fnmatchcase(rule.id, pattern) for rule in policy.rules)]
+        if chosen and not mine:
+            continue
         with _progress(policy.name) as progress:
-            results.append((policy, run(policy, seed=seed, names=names, confined=confined, progress=progress)))
+            found = run(
+                policy, seed=seed, rules=mine, names=names, confined=confined, remember=not again, progress=progress
+            )
+            results.append((policy, found))
     if format == "table":
-        _text(results, seed)
+        _text(results, seed, own=not chosen)
     elif format == "junit":
         _junit(results)
     else:
@@ -45,9 +64,20 @@ def run_metamorphic(policies: Sequence[Policy], *, seed: int, transformations: s
     return 1 if any(checked.failures for _, found in results for checked in found) else 0
 
 
+def _split(patterns: str) -> list[str]:
+    return [each.strip() for each in patterns.split(",") if each.strip()]
+
+
+def _check_rules(policies: Sequence[Policy], patterns: Sequence[str]) -> None:
+    ids = list(dict.fromkeys(rule.id for policy in policies for rule in policy.rules))
+    for pattern in patterns:
+        if not any(fnmatchcase(each, pattern) for each in ids):
+            raise ConfigError(f"no rule is called {one_line(pattern)}; {did_you_mean(pattern, ids)}")
+
+
 def _named(patterns: str) -> list[str]:
     try:
-        return select([each.strip() for each in patterns.split(",") if each.strip()])
+        return select(_split(patterns))
     except KeyError as error:
         (name,) = error.args
         raise ConfigError(f"no transformation is called {one_line(name)}; {did_you_mean(name, select(()))}") from None
@@ -56,7 +86,7 @@ def _named(patterns: str) -> list[str]:
 # ---- for people -------------------------------------------------------------------------------------------
 
 
-def _text(results: Results, seed: int) -> None:
+def _text(results: Results, seed: int, *, own: bool) -> None:
     for policy, found in results:
         for (place, chain), failures in _alike(found).items():
             failure = min(failures, key=lambda each: len(each.rewritten))
@@ -67,9 +97,13 @@ def _text(results: Results, seed: int) -> None:
                 print(f"    (and {len(failures) - 1} more: --format json shows all)")
         weak = sum(bool(checked.failures) for checked in found)
         tried = sum({checked.example.command: checked.tried for checked in found}.values())
-        print(
-            f"{policy.name}: {len(found) - weak} of {len(found)} examples passed, {tried} rewritings with seed {seed}"
-        )
+        said = f"{len(found) - weak} of {len(found)} examples passed, {tried} rewritings with seed {seed}"
+        if remembered := sum(checked.remembered for checked in found):
+            said += f"; {remembered} as they were judged before (--again judges them)"
+        print(f"{policy.name}: {said}")
+        left_out = len({e.rule.id for e in examples_of(policy, ["*"])} - {e.rule.id for e in examples_of(policy)})
+        if own and left_out:
+            print(f"{policy.name}: {left_out} rules that ship are left out: --rules '*' judges them with your policy")
 
 
 def _alike(found: Sequence[Checked]) -> dict[tuple[str, tuple[str, ...]], list[Failure]]:
@@ -107,6 +141,7 @@ def _records(results: Results) -> Iterator[RewritingRecord]:
                 "command": checked.example.command,
                 "rewritings": checked.tried,
                 "passed": not checked.failures,
+                "remembered": checked.remembered,
                 "failures": [_row(failure) for failure in checked.failures],
             }
 

@@ -137,18 +137,38 @@ def run_tests(
             metavar="NAMES", help="Only these, with --metamorphic: wildcards, and commas between.", show_default=False
         ),
     ] = "",
+    rules: Annotated[
+        str,
+        typer.Option(
+            metavar="IDS", help="Only these rules, with --metamorphic: wildcards, commas between.", show_default=False
+        ),
+    ] = "",
+    again: Annotated[bool, typer.Option("--again", help="Judge also what is remembered, with --metamorphic.")] = False,
     confined: ConfinedOption = False,
 ) -> None:
     """Run the tests that stand in the rules: decision and rule are asserted, every failure is shown.
 
-    Example: hla policy test ./policy.yaml
+    With --metamorphic, rules that ship are left out of your policy unless --rules names them; what was judged once is
+    remembered for as long as the rule's examples, what the policy decides and this program are the same.
+
+    Examples: hla policy test ./policy.yaml;  hla policy test ./policy.yaml --metamorphic --rules 'own-*,deploys'
     """
     if metamorphic:
         from humanlayer_agent.cli.policy.metamorphic import run_metamorphic
 
         found = _policies(policies or [], project)
-        code = run_metamorphic(found, seed=seed, transformations=transformations, confined=confined, format=output)
+        code = run_metamorphic(
+            found,
+            seed=seed,
+            transformations=transformations,
+            rules=rules,
+            again=again,
+            confined=confined,
+            format=output,
+        )
         raise typer.Exit(code)
+    if rules or again:
+        raise typer.BadParameter("--rules and --again go with --metamorphic")
     from humanlayer_agent.cli.policy.test import print_results
     from humanlayer_agent.policy.language import examples
 
@@ -301,16 +321,35 @@ def diff(
         typer.Option("--format", help="As elsewhere; accept makes the file that --accept takes.", show_default=False),
     ] = "table",
     top: Annotated[int, typer.Option(metavar="N", min=1, help="So many examples of each change.")] = 20,
+    search: Annotated[
+        bool, typer.Option("--search/--no-search", help="Look for commands that show what has changed in the rules.")
+    ] = True,
+    store: StoreOption = None,
     confined: ConfinedOption = False,
 ) -> None:
     """Compare two policies: what is looser, what is stricter. Exit code 1: something is looser and not accepted.
 
-    Example: hla policy diff default ./policy.yaml runs/
+    For each clause of a rule that has changed, commands are looked for on which the policies differ: on both sides of
+    what changed of it, the examples of both policies in other spellings, what is in the log of the store. The shortest
+    of each is shown, loosened first. Ctrl-C ends the search and shows what was found; then the exit code is 1 or 5.
+
+    Examples: hla policy diff default ./policy.yaml;  hla policy diff main.yaml ./policy.yaml runs/ --format json
     """
     from humanlayer_agent.cli.policy.diff import run_diff
 
     before, after = _policies([old, new], None)
-    code = run_diff(before, after, logs or [], project, accept=accept, confined=confined, format=output, top=top)
+    code = run_diff(
+        before,
+        after,
+        logs or [],
+        project,
+        accept=accept,
+        search=search,
+        store=store,
+        confined=confined,
+        format=output,
+        top=top,
+    )
     raise typer.Exit(code)
 
 

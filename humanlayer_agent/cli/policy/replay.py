@@ -1,9 +1,10 @@
 """`hla policy replay`: recorded runs judged by a policy. Nothing is executed, nobody is asked, nothing is logged."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,16 @@ from humanlayer_agent.cli.policy.replay_grants import print_grants, public_grant
 from humanlayer_agent.cli.policy.show import STYLES
 from humanlayer_agent.cli.shared.output import print_record, print_records
 from humanlayer_agent.cli.shared.records import ReplayedRecord, ReplayRecord
+from humanlayer_agent.cli.shared.store_access import open_store
 from humanlayer_agent.cli.shared.tables import print_hanging, print_rows
-from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.errors import ConfigError, HumanlayerError
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy_tools.replay import Engine, Judged
 from humanlayer_agent.policy_tools.replay.approvers import Approvers, Choice
 from humanlayer_agent.policy_tools.replay.figures import NO_RULE, Figures, RuleFigures
-from humanlayer_agent.policy_tools.replay.formats import Found, Log, find
+from humanlayer_agent.policy_tools.replay.formats import FORMATS, Found, Log, find
 from humanlayer_agent.policy_tools.replay.run_files import CheckoutReader
 from humanlayer_agent.policy_tools.replay.steps import Item, Unreadable
 from humanlayer_agent.policy_tools.replay.workers import replayed
@@ -167,6 +169,19 @@ def items(found: Found) -> Iterator[Item]:
                     advance(log, min(log.lines.passed, log.size))
                 yield item
             advance(log, log.size)
+
+
+def log_items(store: str | None = None) -> list[Item]:
+    """The commands in the log of a store, to be judged again; none where there is no store."""
+    try:
+        with closing(open_store(store)) as opened:
+            rows = [(str(entry.seq), json.loads(entry.line)) for entry in opened.events()]
+    except HumanlayerError:
+        if store is not None:
+            raise
+        return []
+    reader = next((each for each in FORMATS if each.recognises([row for _, row in rows[:1]], False)), None)
+    return list(reader.read(rows, "the log")) if reader is not None else []
 
 
 def _guarded(log: Log) -> Iterator[Item]:

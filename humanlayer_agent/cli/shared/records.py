@@ -503,6 +503,7 @@ class RewritingRecord(TypedDict):
     command: Annotated[str, "The command."]
     rewritings: Annotated[int, "In so many other spellings it was judged."]
     passed: Annotated[bool, "Whether all were judged alike."]
+    remembered: Annotated[bool, "Whether that is how it was judged before, and nothing has changed since."]
     failures: Annotated[list[dict[str, Any]], "transformations, expected, original, rewritten."]
 
 
@@ -618,8 +619,15 @@ class PolicyDiffRecord(TypedDict):
     asked_with_less: Annotated[dict[str, int], "Asked by an easier route, by what is easier."]
     confined_otherwise: Annotated[dict[str, int], "Allowed as before, in another confinement."]
     no_longer_locked: Annotated[list[str], "What lower layers may weaken now."]
+    loosened_clauses: Annotated[int, "So many changes in the rules loosen something that was found, and not accepted."]
+    searched: Annotated[
+        dict[str, Any] | None, "What was looked for: commands, complete, changed (rule, clause, change, found)."
+    ]
     matrix: Annotated[dict[str, dict[str, int]], "Old verdict, new verdict, how many."]
-    changes: Annotated[list[dict[str, Any]], "digest, command, loosened, accepted, count, old, new, first."]
+    changes: Annotated[
+        list[dict[str, Any]],
+        "digest, command, loosened, accepted, count, shows, old, new, first; shows: the clause.",
+    ]
     stale_acceptances: Annotated[list[dict[str, Any]], "digest, command, reason, why."]
     unreadable: Annotated[dict[str, Any], "Rows that could not be replayed: count, rows."]
 

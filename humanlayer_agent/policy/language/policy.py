@@ -640,6 +640,11 @@ def policy_from(body: Mapping[str, Any]) -> Policy:
     )
 
 
+def match_from(body: Mapping[str, Any]) -> Match:
+    """The condition in `body`, as the body of a policy has it."""
+    return _match(body)
+
+
 _PLAIN = (
     *("id", "decision", "severity", "reason", "suggestion", "locked", "confined", "approved", "scope", "origin"),
     "inherited",

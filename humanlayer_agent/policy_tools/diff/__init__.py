@@ -8,18 +8,21 @@ loosening.
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.policy.decision import SEVERITIES, PolicyDecision, Verdict
-from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import examples
+from humanlayer_agent.policy.language.examples import Example
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy_tools.diff.acceptance import Accepted
-from humanlayer_agent.policy_tools.replay import Engine, Judged
+from humanlayer_agent.policy_tools.diff.rule_changes import RuleChange
+from humanlayer_agent.policy_tools.diff.search import Progress, Search, Shown, enforced, judged, sources_of
+from humanlayer_agent.policy_tools.replay import Judged
 from humanlayer_agent.policy_tools.replay.figures import MAX_KEPT
-from humanlayer_agent.policy_tools.replay.steps import NoCommand, Step, Unreadable
+from humanlayer_agent.policy_tools.replay.steps import NoCommand, Unreadable
+from humanlayer_agent.safe_text import one_line
 
 Headline = Literal["equivalent", "stricter", "looser", "mixed"]
 
@@ -32,7 +35,8 @@ class Change:
     """A command that the two policies judge differently: how often it came, and where first.
 
     `digest` identifies it on every machine: the command, where it starts in the project, the files that were judged
-    with it, and the two verdicts. `accepted` is the reason why it may be looser.
+    with it, and the two verdicts. `accepted` is the reason why it may be looser. `shows` is the change in the rules for
+    which it was looked for; None of a command that was given.
     """
 
     digest: str
@@ -41,6 +45,7 @@ class Change:
     new: Verdict
     count: int = 0
     accepted: str = ""
+    shows: RuleChange | None = None
 
     @property
     def command(self) -> str:
@@ -63,6 +68,9 @@ class Diff:
     accepted: Accepted = field(default_factory=Accepted)
     matrix: Counter[tuple[Verdict, Verdict]] = field(default_factory=Counter)
     changes: dict[str, Change] = field(default_factory=dict)
+    found: list[Change] = field(default_factory=list)
+    """Commands that were looked for (`search`), the shortest for each change in the rules: counted nowhere else."""
+    search: Search | None = None
     eased: Counter[str] = field(default_factory=Counter)
     rehoused: Counter[str] = field(default_factory=Counter)
     """What both allow, but to run in another confinement."""
@@ -89,6 +97,11 @@ class Diff:
         return sum(change.count for change in self.changes.values() if change.accepted)
 
     @property
+    def loosened_clauses(self) -> int:
+        """How many changes in the rules loosen something, by a command that was found and that nobody has accepted."""
+        return sum(change.loosened and not change.accepted for change in self.found)
+
+    @property
     def tightened(self) -> int:
         return sum(n for (old, new), n in self.matrix.items() if new > old)
 
@@ -99,17 +112,20 @@ class Diff:
     @property
     def headline(self) -> Headline:
         """What the new policy is, over these commands; what was accepted does not count."""
-        if self.loosened:
-            return "mixed" if self.tightened else "looser"
-        return "stricter" if self.tightened else "equivalent"
+        tightened = self.tightened or any(not change.loosened for change in self.found)
+        if self.loosened or self.loosened_clauses:
+            return "mixed" if tightened else "looser"
+        return "stricter" if tightened else "equivalent"
 
     def cells(self) -> Iterator[tuple[Verdict, Verdict, list[Change]]]:
-        """The changes by cell: loosened ones first, the widest step first; what comes most often first."""
+        """The changes by cell: loosened ones first, the widest step first; in it what was looked for, then what comes
+        most often.
+        """
         found: dict[tuple[Verdict, Verdict], list[Change]] = {}
-        for change in self.changes.values():
+        for change in (*self.found, *self.changes.values()):
             found.setdefault((change.old, change.new), []).append(change)
         for old, new in sorted(found, key=lambda cell: (cell[1] - cell[0], -cell[0])):
-            yield old, new, sorted(found[old, new], key=lambda change: (bool(change.accepted), -change.count))
+            yield old, new, sorted(found[old, new], key=_order)
 
     def count(self, rows: Iterable[Judged | Unreadable | NoCommand]) -> None:
         """Count rows that two policies have judged."""
@@ -122,6 +138,17 @@ class Diff:
                 self.no_commands += 1
             else:
                 self._judged(row)
+
+    def look(self, search: Search, progress: Progress = lambda done, of, tried: None) -> None:
+        """Look for commands that show what changed in the rules, and take in what is found."""
+        self.search = search
+        search.run(progress)
+        for each in search.shown():
+            old, new = (enforced(decision) for decision in each.row.decisions)
+            change = Change(found_digest(each, old, new), each.row, old, new, shows=each.change)
+            if change.loosened:
+                change.accepted = self.accepted.reason(change.digest, change.command)
+            self.found.append(change)
 
     def _judged(self, row: Judged) -> None:
         old, new = (enforced(decision) for decision in row.decisions)
@@ -144,11 +171,6 @@ class Diff:
         change.count += 1
 
 
-def enforced(decision: PolicyDecision) -> Verdict:
-    """What a decision leads to: one that is only observed stops nothing."""
-    return decision.verdict if decision.enforced else Verdict.ALLOW
-
-
 def change_digest(row: Judged, old: Verdict, new: Verdict) -> str:
     """SHA-256 (hex) over what makes a change this one; the project's own path does not count."""
     said = {
@@ -161,6 +183,26 @@ def change_digest(row: Judged, old: Verdict, new: Verdict) -> str:
         "new": str(new),
     }
     return hashlib.sha256(canonical(said)).hexdigest()
+
+
+def found_digest(each: Shown, old: Verdict, new: Verdict) -> str:
+    """SHA-256 (hex) over a command that was looked for, and over the change that it shows: who accepts it has read
+    both. Where the same clause then lets more through, it is another one.
+    """
+    change = each.change
+    said = [
+        change.rule,
+        change.clause,
+        change.text,
+        list(change.conditions),
+        change_digest(each.row, old, new),
+        dict(each.circumstances),
+    ]
+    return hashlib.sha256(canonical(said)).hexdigest()
+
+
+def _order(change: Change) -> tuple[bool, bool, int]:
+    return bool(change.accepted), change.shows is None, -change.count
 
 
 def _in_project(path: str, project: str) -> str:
@@ -176,7 +218,15 @@ def _eased(old: PolicyDecision, new: PolicyDecision) -> Iterator[str]:
     if after.within(before) != after:
         yield "may be remembered for more"
     if new.route != old.route:
-        yield f"route {old.route} becomes {new.route}"
+        yield f"route {_route(old.route)} becomes {_route(new.route)}"
+
+
+def _route(route: str | Mapping[str, Any]) -> str:
+    """A route in words."""
+    if isinstance(route, str):
+        return route
+    more = [f"{key.replace('_', ' ')} {value}" for key, value in route.items() if key != "name"]
+    return f"{route['name']} with {', '.join(more)}" if more else str(route["name"])
 
 
 def _rehoused(old: PolicyDecision, new: PolicyDecision) -> Iterator[str]:
@@ -191,20 +241,20 @@ def over_tests(old: Policy, new: Policy, accepted: Accepted, *, confined: bool =
     Args:
         confined: judge all of them as where what is allowed can be confined, not only those that are about that.
     """
-    steps: dict[tuple[str, bool], Step] = {}
+    found: dict[tuple[str, bool], Example] = {}
     for policy in (old, new):
         for example in examples.examples(policy):
-            where = f"{example.kind} of {example.name}"
-            so = confined or example.confinable
-            step = Step(example.origin, where, "", where, example.command, examples.PROJECT, ran=False, confined=so)
-            steps.setdefault((example.command, so), step)
-
-    def directors(_: str, confined: bool) -> list[Director]:
-        return [examples.director_for(policy, observe=policy.observe, confined=confined) for policy in (old, new)]
-
-    engine = Engine(directors, default=_nowhere, check=_any)
+            found.setdefault((example.command, confined or example.confinable), example)
+    alike = [replace(each, sources=sources_of(old, new)) for each in (old, new)]
+    directors = {
+        so: [examples.director_for(each, observe=each.observe, confined=so) for each in alike]
+        for so in {so for _, so in found}
+    }
     diff = Diff(accepted, unlocked=unlocked(old, new))
-    diff.count(engine.replay(steps.values()))
+    diff.count(
+        judged(directors[so], command, f"{each.kind} of {each.name}", confined=so, source=each.origin)
+        for (command, so), each in found.items()
+    )
     return diff
 
 
@@ -213,18 +263,6 @@ def unlocked(old: Policy, new: Policy) -> list[str]:
     kept = {rule.id for rule in new.rules if rule.locked}
     gone = [f"rule {rule.id}" for rule in old.rules if rule.locked and rule.id not in kept]
     return (["the policy"] if old.defaults.locked and not new.defaults.locked else []) + gone
-
-
-def _nowhere() -> Any:
-    from pathlib import Path
-
-    return Path(examples.PROJECT)
-
-
-def _any(path: str) -> Any:
-    from pathlib import Path
-
-    return Path(path)
 
 
 def public(diff: Diff) -> Mapping[str, Any]:
@@ -240,6 +278,8 @@ def public(diff: Diff) -> Mapping[str, Any]:
         "asked_with_less": dict(diff.eased),
         "confined_otherwise": dict(diff.rehoused),
         "no_longer_locked": diff.unlocked,
+        "loosened_clauses": diff.loosened_clauses,
+        "searched": _searched(diff.search) if diff.search is not None else None,
         "matrix": {str(old): {str(new): diff.matrix[old, new] for new in Verdict} for old in Verdict},
         "changes": [_public(change) for _, _, changes in diff.cells() for change in changes],
         "stale_acceptances": [
@@ -253,6 +293,19 @@ def public(diff: Diff) -> Mapping[str, Any]:
     }
 
 
+def _searched(search: Search) -> dict[str, Any]:
+    silent = search.silent()
+    return {
+        "commands": search.tried,
+        "complete": search.complete,
+        "changed": [{**_named(change), "found": change not in silent} for change in search.changes],
+    }
+
+
+def _named(change: RuleChange) -> dict[str, str]:
+    return {"rule": change.rule, "clause": change.clause, "change": change.text}
+
+
 def _public(change: Change) -> dict[str, Any]:
     step = change.first.step
     old, new = change.first.decisions
@@ -262,6 +315,7 @@ def _public(change: Change) -> dict[str, Any]:
         "loosened": change.loosened,
         "accepted": change.accepted or None,
         "count": change.count,
+        "shows": _named(change.shows) if change.shows is not None else None,
         "old": {"verdict": str(change.old), "rule": old.rule or None, "reason": old.reason},
         "new": {"verdict": str(change.new), "rule": new.rule or None, "reason": new.reason},
         "first": {"source": step.source, "place": step.place, "run": step.run, "cwd": change.first.cwd},
@@ -274,6 +328,8 @@ def acceptable(changes: Sequence[Change]) -> str:
 
     out = ["accepted:"]
     for change in changes:
+        if change.shows is not None:
+            out.append(f"  # {one_line(change.shows.name)}: {one_line(change.shows.text)}")
         out.append(f"  - digest: {change.digest}")
         out.append(f"    command: {json.dumps(change.command)}")
         out.append(

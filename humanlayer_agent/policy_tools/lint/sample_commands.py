@@ -3,61 +3,47 @@
 They are only tried, never relied on: what is said of them is what the Director says.
 """
 
-import json
-import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import islice, product
+from itertools import islice, product, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.action import FUNCTION
-from humanlayer_agent.policy.command_catalog import CATALOG
-from humanlayer_agent.policy.conditions.compiler import Compiler
-from humanlayer_agent.policy.conditions.linear_regex import Regex
-from humanlayer_agent.policy.conditions.path_patterns import fill
-from humanlayer_agent.policy.language.examples import HOME
-from humanlayer_agent.policy.language.policy import Among, Effects, Flags, Match, Paths, Rule, Text, Tool
+from humanlayer_agent.policy.language.policy import Match, Rule, Tool
+from humanlayer_agent.policy_tools.lint.boundary_values import (
+    OTHER,
+    Named,
+    agents_in,
+    combined,
+    conditions_of,
+    named_by,
+    spelled,
+    tool_calls,
+)
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy_tools.lint.subject import Subject
 
 MAX_COMMANDS = 400
-_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./%+=:,@-")
-
-
-@dataclass(slots=True)
-class Named:
-    """What a condition names, each as words of a command line."""
-
-    programs: list[str] = field(default_factory=list)
-    subcommands: list[str] = field(default_factory=list)
-    flags: list[str] = field(default_factory=list)
-    options: list[tuple[str, str]] = field(default_factory=list)
-    operands: list[str] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-    kinds: list[str] = field(default_factory=list)
-    paths: list[str] = field(default_factory=list)
-    hosts: list[str] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    via: list[str] = field(default_factory=list)
-    inside: list[str] = field(default_factory=list)
-    parse: list[str] = field(default_factory=list)
-    sources: "list[Named]" = field(default_factory=list)
-    """What data may come from (`flow`)."""
+MAX_AROUND = 1_500
+"""Most commands on both sides of what one clause names."""
 
 
 def commands(subject: "Subject", rule: Rule) -> Iterator[str]:
     """Commands that `rule` may apply to, and some that it nearly applies to; at most `MAX_COMMANDS`."""
-    named = Named()
-    _collect(subject, rule, rule.when, named)
-    if rule.unless is not None:
-        _collect(subject, rule, rule.unless, named)
-    for exception in rule.exceptions:
-        _collect(subject, rule, exception.when, named)
+    named = named_by(conditions_of(rule), subject.compiler(rule))
     yield from islice(_flowing(named), MAX_COMMANDS)
     yield from islice(_wrapped(_plain(named), named), MAX_COMMANDS)
+
+
+def around(named: Named) -> Iterator[str]:
+    """Commands on both sides of what is named, its first values first: one thing varied at a time, then two of them,
+    and what can be given twice given twice; at most `MAX_AROUND`.
+    """
+    yield from named.calls
+    yield from islice(_wrapped(_near(named), named), MAX_AROUND)
+    yield from islice(_flowing(named), MAX_COMMANDS)
 
 
 def about_calls(match: Match) -> bool:
@@ -68,10 +54,10 @@ def about_calls(match: Match) -> bool:
 def calls(subject: "Subject", rule: Rule) -> Iterator[str]:
     """Calls of functions that `rule` may apply to, where it is about such."""
     if about_calls(rule.when):
-        named = Named()
-        _collect(subject, rule, rule.when, named)
-        yield from (f"{name}(a=1)" for name in [*named.names, *named.programs, "frobnicate"])
-        yield from (each for tool in _tools(rule.when) for each in _tool_calls(tool, subject.compiler(rule)))
+        compiler = subject.compiler(rule)
+        named = named_by([rule.when], compiler)
+        yield from (f"{name}(a=1)" for name in [*named.names, *named.programs, OTHER])
+        yield from (each for tool in _tools(rule.when) for each in tool_calls(tool, compiler))
 
 
 def _tools(match: Match) -> Iterator[Tool]:
@@ -80,48 +66,10 @@ def _tools(match: Match) -> Iterator[Tool]:
     yield from (tool for inner in inner_of(match) for tool in _tools(inner))
 
 
-def _tool_calls(tool: Tool, compiler: Compiler) -> Iterator[str]:
-    """Calls of a tool with what a condition wants it to be given, and with nothing."""
-    given: dict[str, str] = {}
-    for name, argument in (tool.args or {}).items():
-        if argument.within:
-            given[name] = path_in(fill(compiler.texts(argument.within)[0], compiler.variables))
-        elif argument.given is not False:
-            given[name] = (argument.texts[0].glob if argument.texts else None) or "a"
-    for text in tool.name or (Text(glob="frobnicate"),):
-        name = word_in(text) or "frobnicate"
-        yield f"{name}({json.dumps(given)})"
-        yield f"{name}({{}})"
-
-
 def agent_of(match: Match) -> str:
     """An agent that a condition is about; "" where it is about none."""
-    for text in match.agent or ():
-        found = Regex(text.regex).shortest() if text.regex is not None else (text.glob or "").replace("*", "a")
-        if found:
-            return found
-    return next((agent for inner in inner_of(match) if (agent := agent_of(inner))), "")
-
-
-def path_in(pattern: str) -> str:
-    """A path that a pattern of a policy (its variables filled in) stands for, as a command would write it."""
-    parts = ["a" if part == "**" else part.replace("*", "a").replace("?", "a") for part in pattern.split("/")]
-    text = "/".join(parts[1:] if pattern.startswith("**/") else parts)
-    return _word("~" + text[len(HOME) :] if text.startswith(HOME + "/") else text)
-
-
-def host_in(pattern: str) -> str:
-    """A host that a pattern stands for."""
-    return pattern.replace("*", "a").replace("?", "a")
-
-
-def word_in(text: Text) -> str | None:
-    """A word that a pattern for words stands for; None where none was found."""
-    if text.glob is not None:
-        plain = text.glob.replace("*", "").replace("?", "a")
-        return _word(plain or "a")
-    shortest = Regex(text.regex or "").shortest()
-    return None if shortest is None else _word(shortest or "''")
+    found = next(agents_in(match.agent or ()), "")
+    return found or next((agent for inner in inner_of(match) if (agent := agent_of(inner))), "")
 
 
 @cache
@@ -131,60 +79,6 @@ def samples() -> dict[str, list[str]]:
 
     found: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("samples.yaml").read_text(encoding="utf-8"))
     return found
-
-
-def spelled(program: str, flag: str) -> str | None:
-    """How the option with the canonical name `flag` is written; None where the catalog does not know it."""
-    words = program.split(" ")
-    spec = CATALOG.lookup(program) or CATALOG.lookup(words[0])
-    for word in words[1:]:
-        if spec is not None:
-            spec = spec.subcommands.get(word, spec)
-    if spec is None:
-        return None
-    short = next((f"-{key}" for key, option in spec.short.items() if option.name == flag), None)
-    return short or next((key for key, option in spec.long.items() if option.name == flag), None)
-
-
-# ---- what a condition names -------------------------------------------------------------------------------
-
-
-def _collect(subject: "Subject", rule: Rule, match: Match, named: Named) -> None:
-    compiler = subject.compiler(rule)
-    if match.program is not None:
-        named.programs += match.program.names or ()
-        if match.program.regex is not None and (found := Regex(match.program.regex).shortest()):
-            named.programs.append(found)
-        named.programs += [path_in(fill(p, compiler.variables)) for p in compiler.texts(match.program.path or ())]
-    named.subcommands += match.subcommand or ()
-    named.kinds += [*(match.effect or ()), *_all(match.effects)]
-    named.flags += _all(match.flags)
-    for given in (match.options, match.attributes):
-        named.options += [(n, w) for n, texts in (given or {}).items() for t in texts if (w := word_in(t))]
-    if match.operands is not None:
-        texts = [t for group in (match.operands.any, match.operands.all, match.operands.none) for t in group or ()]
-        named.operands += [word for text in texts if (word := word_in(text))]
-    if match.argv is not None:
-        words = ["a" if text.glob == "..." else word_in(text) for text in match.argv]
-        named.lines.append(" ".join(word for word in words if word))
-    named.paths += [path_in(fill(p, compiler.variables)) for p in compiler.texts(_all(match.paths))]
-    emptied = match.paths.contents_of if match.paths is not None else None
-    named.paths += [f"{path_in(fill(p, compiler.variables)).rstrip('/')}/*" for p in compiler.texts(emptied or ())]
-    named.names += [host_in(name) for name in compiler.texts(_all(match.names))]
-    named.hosts += [host_in(host) for host in compiler.texts(_all(match.hosts))]
-    variables = compiler.texts(match.env.any or () if match.env is not None else ())
-    named.names += [host_in(name) for name in variables if not name.startswith("!")]
-    values = match.env.value_in if match.env is not None else None
-    named.paths += [path_in(fill(p, compiler.variables)) for p in compiler.texts(values or ())]
-    named.via += match.via or ()
-    named.inside += match.inside or ()
-    named.parse += match.parse or ()
-    for each in inner_of(match):
-        source = match.flow is not None and each is match.flow.source
-        into = Named() if source else named
-        _collect(subject, rule, each, into)
-        if source:
-            named.sources.append(into)
 
 
 def inner_of(match: Match) -> Iterator[Match]:
@@ -197,18 +91,6 @@ def inner_of(match: Match) -> Iterator[Match]:
         yield match.flow.source
         if match.flow.to is not None:
             yield match.flow.to
-
-
-def _all(group: Flags | Effects | Paths | Among | None) -> list[str]:
-    """Everything that a group names, whichever key it stands under."""
-    return [name for key in ("any", "all", "none", "only") for name in getattr(group, key, None) or ()]
-
-
-def _word(text: str) -> str:
-    """`text` as one word: quoted where it has to be, a leading tilde left to be expanded."""
-    if text and set(text.removeprefix("~")) <= _SAFE:
-        return text
-    return shlex.quote(text)
 
 
 # ---- commands ---------------------------------------------------------------------------------------------
@@ -242,6 +124,88 @@ def _of_program(program: str, named: Named, paths: Sequence[str]) -> Iterator[st
             yield " ".join(part for part in (start, option, operand) if part)
 
 
+# ---- commands on both sides ---------------------------------------------------------------------------------
+
+_KEYS = ("{path}", "{host}", "{name}")
+
+
+def _near(named: Named) -> Iterator[str]:
+    """Commands of each kind that the values allow, taken in turns."""
+    paths = [*_first(named.paths, 24), "a", "/srv/elsewhere/a", "~/a", "$X"]
+    hosts = [*_first(named.hosts, 12), "unheard-of.example"]
+    names = [*_first(named.names, 12), OTHER, "SOME_TOKEN", "PATH"]
+    fillings = dict(zip(_KEYS, (paths, hosts, names), strict=True))
+    silent = not (named.programs or named.lines or named.shapes or named.kinds or named.calls)
+    kinds = dict.fromkeys(named.kinds or (samples() if silent else ()))
+    shapes = [*named.shapes, *(sample for kind in kinds for sample in samples()[kind])]
+    groups = [
+        (_UNPARSED[status] for status in (named.parse and _UNPARSED)),
+        iter(named.lines),
+        *(_filled(shape, named, fillings) for shape in dict.fromkeys(shapes)),
+        *(_graded(program, named, fillings) for program in _first(named.programs, 8)),
+    ]
+    yield from (each for row in zip_longest(*groups) for each in row if each is not None)
+
+
+def _filled(shape: str, named: Named, fillings: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """A command with each value in it, with two of them, and with the options that are named."""
+    key = next((each for each in _KEYS if each in shape), "")
+    values = fillings.get(key, [""])
+    plain = shape
+    for other in _KEYS:
+        plain = plain if other in ("", key) else plain.replace(other, fillings[other][0])
+    program, _, rest = plain.partition(" ")
+    given = [" ".join(words) for words in _given(program, named) if words]
+    for n, value in enumerate(values):
+        yield plain.replace(key, value) if key else plain
+        if n < len(given):
+            yield f"{program} {given[n]} {rest}".replace(key or "\0", values[0])
+    if key:
+        (word,) = [each for each in plain.split(" ") if key in each][:1]
+        for first, second in product(values[:6], values[-4:]):
+            yield plain.replace(word, f"{word.replace(key, first)} {word.replace(key, second)}", 1)
+
+
+def _graded(program: str, named: Named, fillings: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """One program with what else is named, the first values first, and as few that are no first ones as can be."""
+    urls = [f"https://{host}/a" for host in fillings["{host}"][:8]] if named.hosts else []
+    words = [*named.operands[:12], *(fillings["{name}"][:8] if named.names else ()), *urls, *fillings["{path}"][:12]]
+    pairs = [" ".join(each) for each in product(words[:4], [*words[1:6], OTHER])]
+    operands = [*words, *pairs, ""]
+    for grade in range(5):
+        for subcommand in [*_first(named.subcommands, 12), ""] if grade % 2 == 0 else named.subcommands[:1] or [""]:
+            start = f"{program} {subcommand}".strip()
+            options = [" ".join(each) for each in _given(start, named)]
+            chosen = {
+                0: product(options[:1], operands[:1]),
+                1: product(options, operands[:1]),
+                2: product(options[:2], operands[:4]),
+                3: product(options[:2], operands),
+                4: product(options, operands),
+            }[grade]
+            for option, operand in chosen:
+                yield " ".join(part for part in (start, option, operand) if part)
+
+
+def _given(start: str, named: Named) -> list[tuple[str, ...]]:
+    """The options that a command is given: none; combinations of flags; each value, and two values of one option."""
+    flags = [o for flag in _first(named.flags, 6) if (o := spelled(start, flag))]
+    out = list(combined(flags))
+    if named.flags:
+        out += [(*flags, "--frobnicate"), ("--frobnicate",)]
+    values: dict[str, list[str]] = {}
+    for name, value in dict.fromkeys(named.options):
+        if option := spelled(start, name):
+            values.setdefault(option, []).append(value)
+    for option, found in values.items():
+        out += [(option, value) for value in found[:8]]
+    for option, found in values.items():
+        out += [(option, a, option, b) for a, b in product(found[:5], found[:5]) if a != b]
+    if len(values) > 1:
+        out.append(tuple(each for option, found in values.items() for each in (option, found[0])))
+    return list(dict.fromkeys(out))
+
+
 def _flowing(named: Named) -> Iterator[str]:
     """What data comes from, joined in several ways to what it may come to."""
     for source in named.sources:
@@ -261,7 +225,7 @@ def _wrapped(plain: Iterator[str], named: Named) -> Iterator[str]:
         yield command
 
 
-_UNPARSED = {"partial": "coproc ls", "failed": "ls 'a"}
+_UNPARSED = {"partial": "f() { f; }; f", "failed": "ls 'a"}
 """A command for each way in which one may not be understood."""
 
 _CONSTRUCTS = {
@@ -283,3 +247,9 @@ def _spread(items: Sequence[str], most: int) -> list[str]:
     unique = list(dict.fromkeys(items))
     step = max(1, -(-len(unique) // most))
     return unique[::step]
+
+
+def _first(items: Sequence[str], most: int) -> list[str]:
+    """At most `most` different items: the first ones, and as many from all over the rest."""
+    unique = list(dict.fromkeys(items))
+    return [*unique[: most // 2], *_spread(unique[most // 2 :], most - most // 2)]

@@ -69,7 +69,7 @@ def judged(director: Director, command: str, agent: str = "", type: str = "bash"
     """
     action = replace(written(command, cwd=PROJECT), agent=agent)
     if type == "bash":
-        program = _read(command, director.environ["HOME"])
+        program = read(command, director.environ["HOME"])
     else:
         program = director.program(replace(action, type=type))
     situation = Situation.of(action, confinable=confinable)
@@ -81,7 +81,7 @@ def judged(director: Director, command: str, agent: str = "", type: str = "bash"
 
 
 @lru_cache(maxsize=8192)
-def _read(command: str, home: str) -> Program:
+def read(command: str, home: str) -> Program:
     """What running `command` would do, whatever the policy: each is tried on much the same commands."""
     return analyse(command, cwd=PROJECT, environ={"HOME": home}, catalog=CATALOG)
 

@@ -4,15 +4,20 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 from humanlayer_agent.action import Action
+from humanlayer_agent.policy.conditions.evaluation import Rules
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.examples import Example
-from humanlayer_agent.policy.language.policy import Policy
+from humanlayer_agent.policy.language.policy import Policy, Rule
+from humanlayer_agent.policy.language.sources import BUILTIN
 from humanlayer_agent.policy_tools.metamorphic.all_transformations import rewrite, transformations
+from humanlayer_agent.policy_tools.metamorphic.memory import Memory
 from humanlayer_agent.policy_tools.metamorphic.templates import as_data, places_of_data
+from humanlayer_agent.shell import Program
 from humanlayer_agent.tools.calls import written
 
 DATA = "data"
@@ -45,11 +50,15 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One example: how many rewritings were judged, and those that failed, in their smallest form."""
+    """One example: how many rewritings were judged, and those that failed, in their smallest form.
+
+    `remembered`: they were judged at an earlier time, and nothing has changed since that they depend on.
+    """
 
     example: Example
     tried: int
     failures: tuple[Failure, ...]
+    remembered: bool = False
 
 
 Progress = Callable[[int, int], None]
@@ -62,9 +71,17 @@ class Bench:
     def __init__(self, policy: Policy, seed: int, *, confined: bool = False) -> None:
         self.director: Director = examples.director_for(policy, confined=confined)
         self.seed = seed
+        self._before: dict[str, PolicyDecision] = {}
+        self._deciding: dict[tuple[str, ...], Rules] = {}
 
     def judge(self, text: str) -> PolicyDecision:
         return self.director.evaluate(Action(text, cwd=examples.PROJECT))
+
+    def before(self, text: str) -> PolicyDecision:
+        """The same for a text of which there are many rewritings: it is judged once."""
+        if text not in self._before:
+            self._before[text] = self.judge(text)
+        return self._before[text]
 
     def rewrite(self, text: str, chain: Sequence[str]) -> str | None:
         return rewrite(text, tuple(chain), seed=self.seed, cwd=examples.PROJECT, home=examples.HOME)
@@ -76,13 +93,33 @@ class Bench:
 
     def compare(self, text: str, chain: Sequence[str], rewritten: str) -> Failure | None:
         """The failure of a rewriting that was made, or None where it is judged as strictly."""
-        before, after = self.judge(text), self.judge(rewritten)
+        before = self.before(text)
+        action = Action(rewritten, cwd=examples.PROJECT)
+        program = self.director.program(action)
+        if self._still_stops(before, action, program):
+            return None
+        after = self.director.judge(program, self.director.situation(action), rewritten)
         return Failure(tuple(chain), text, rewritten, before, after) if after.verdict < before.verdict else None
+
+    def _still_stops(self, before: PolicyDecision, action: Action, program: Program) -> bool:
+        """Tell whether a rule by which the text was stopped is about the rewriting too, as strictly. The strictest of
+        all rules wins, so none of the others has to be asked. It says nothing of what may run confined.
+        """
+        if self.director.confined or not before.rules:
+            return False
+        if before.rules not in self._deciding:
+            rules = self.director.in_force().rules
+            mine = [each for each in rules.all if each.rule.id in before.rules]
+            self._deciding[before.rules] = Rules(mine, Verdict.ALLOW)
+        situation = self.director.situation(action)
+        situation.parse = program.status
+        judged = self._deciding[before.rules].judge(program, situation)
+        return any(hit.rule is not None and hit.verdict >= before.verdict for each in judged for hit in each.hits())
 
     def hardened(self, text: str, place: str) -> Failure | None:
         """The failure of a text as data, or None where it is judged as any other text there."""
         harmless, rewritten = as_data(place, DATA), as_data(place, text)
-        before, after = self.judge(harmless), self.judge(rewritten)
+        before, after = self.before(harmless), self.judge(rewritten)
         return Failure((place,), harmless, rewritten, before, after) if after.verdict > before.verdict else None
 
 
@@ -101,10 +138,29 @@ def select(patterns: Sequence[str]) -> list[str]:
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
+def examples_of(policy: Policy, patterns: Sequence[str] = ()) -> list[Example]:
+    """The examples of the rules with these ids (`*` and `?` are wildcards), and of the exceptions to them. Without any:
+    those that stand in files of one's own; where the policy itself is one that ships, all.
+
+    Raises:
+        KeyError: no rule is called so.
+    """
+    found = list(examples.examples(policy))
+    for pattern in patterns:
+        if not any(fnmatchcase(rule.id, pattern) for rule in policy.rules):
+            raise KeyError(pattern)
+    if patterns:
+        return [each for each in found if any(fnmatchcase(each.rule.id, pattern) for pattern in patterns)]
+    ships = all(source.name.startswith(BUILTIN) for source in policy.sources)
+    return [each for each in found if ships or not each.origin.startswith(BUILTIN)]
+
+
 def run(
     policy: Policy,
     *,
     seed: int = 0,
+    rules: Sequence[str] = (),
+    remember: bool = False,
     names: Sequence[str] | None = None,
     compositions: int = 4,
     share: float = 1.0,
@@ -116,44 +172,90 @@ def run(
     Args:
         policy: the policy.
         seed: what chance depends on; the same seed does the same.
+        rules: ids of rules (see `examples_of`).
+        remember: don't judge again what nothing has changed of since it was judged, and keep what is found (`memory`).
         names: transformations and places of data; None: all.
         compositions: how many random compositions of two or three each example gets.
         share: the part of all rewritings that is judged (by chance), for a short test.
         confined: as where what is allowed can be confined.
         progress: is told how far it is.
     """
-    from humanlayer_agent.policy_tools.metamorphic.shrink import smallest
-
     bench = Bench(policy, seed, confined=confined)
     names = select(()) if names is None else names
+    in_force = bench.director.in_force()
+    holding = {id(rule.rule) for rule in in_force.rules.all}
+    commands: dict[str, tuple[Rule, dict[str, list[Example]]]] = {}
+    for example in examples_of(policy, rules):
+        action = written(example.command, cwd=examples.PROJECT)  # of a call of a tool: the command that does the same
+        if id(example.rule) in holding and action.type == "bash":
+            mine = commands.setdefault(f"{example.rule.origin} {example.rule.id}", (example.rule, {}))[1]
+            mine.setdefault(action.content, []).append(example)
+    asked = {"seed": seed, "names": names, "compositions": compositions, "share": share, "confined": confined}
+    memory = Memory(policy, in_force.now, asked | {"name": policy.name}) if remember else None
+    known: dict[str, Found] = {}
+    out: list[Checked] = []
+    done, of = 0, sum(len(mine) for _, mine in commands.values())
+    for rule, mine in commands.values():
+        kept = _recalled(bench, memory, rule, list(mine))
+        for text, found in mine.items():
+            if kept is None and text not in known:
+                known[text] = _found(bench, policy, text, names, compositions, share)
+            tried, failures = (known if kept is None else kept)[text]
+            out += [Checked(example, tried, failures, kept is not None) for example in found]
+            done += 1
+            if progress is not None:
+                progress(done, of)
+        if memory is not None and kept is None:
+            memory.keep(rule, list(mine), {text: _plain(known[text]) for text in mine})
+    return out
+
+
+Found = tuple[int, tuple[Failure, ...]]
+"""How many rewritings of a command were judged, and those that failed."""
+
+
+def _found(bench: Bench, policy: Policy, text: str, names: Sequence[str], compositions: int, share: float) -> Found:
+    """Rewrite and judge one command."""
+    from humanlayer_agent.policy_tools.metamorphic.shrink import smallest
+
     rewriting = [name for name in names if name in transformations()]
     places = [name for name in names if name not in transformations()]
-    in_force = {id(rule.rule) for rule in bench.director.in_force().rules.all}
-    commands: dict[str, list[Example]] = {}
-    for example in examples.examples(policy):
-        action = written(example.command, cwd=examples.PROJECT)  # of a call of a tool: the command that does the same
-        if id(example.rule) in in_force and action.type == "bash":
-            commands.setdefault(action.content, []).append(example)
-    out: list[Checked] = []
-    for done, (text, found) in enumerate(commands.items()):
-        chance = random.Random(f"{seed}\0{policy.name}\0{text}")
-        judged = [
-            *_rewritten(bench, text, rewriting, compositions, share, chance),
-            *(bench.hardened(text, place) for place in places if chance.random() < share),
+    chance = random.Random(f"{bench.seed}\0{policy.name}\0{text}")
+    judged = [
+        *_rewritten(bench, text, rewriting, compositions, share, chance),
+        *(bench.hardened(text, place) for place in places if chance.random() < share),
+    ]
+    small = [smallest(bench, failure) for failure in judged if failure is not None]
+    return len(judged), tuple({(f.chain, f.original): f for f in small}.values())
+
+
+def _plain(found: Found) -> dict[str, Any]:
+    tried, failures = found
+    return {"tried": tried, "failures": [[list(f.chain), f.original, f.rewritten] for f in failures]}
+
+
+def _recalled(bench: Bench, memory: Memory | None, rule: Rule, commands: Sequence[str]) -> dict[str, Found] | None:
+    """Return what is remembered of a rule, its failures judged again; None where anything is not as it is now."""
+    kept = memory.recall(rule, commands) if memory is not None else None
+    if kept is None or kept.keys() != set(commands):
+        return None
+    found: dict[str, Found] = {}
+    for text, each in kept.items():
+        failures = [
+            Failure(tuple(chain), original, rewritten, bench.before(original), bench.judge(rewritten))
+            for chain, original, rewritten in each["failures"]
         ]
-        small = [smallest(bench, failure) for failure in judged if failure is not None]
-        failures = tuple({(f.chain, f.original): f for f in small}.values())
-        out += [Checked(example, len(judged), failures) for example in found]
-        if progress is not None:
-            progress(done + 1, len(commands))
-    return out
+        if any(failure.before.verdict == failure.after.verdict for failure in failures):
+            return None
+        found[text] = each["tried"], tuple(failures)
+    return found
 
 
 def _rewritten(
     bench: Bench, text: str, names: Sequence[str], compositions: int, share: float, chance: random.Random
 ) -> Iterator[Failure | None]:
     """What came of each rewriting of `text`. What is allowed can't be judged more mildly."""
-    if bench.judge(text).verdict is Verdict.ALLOW:
+    if bench.before(text).verdict is Verdict.ALLOW:
         return
     for chain in _chains(bench, text, names, compositions, share, chance):
         rewritten = bench.rewrite(text, chain)

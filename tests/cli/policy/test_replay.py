@@ -22,6 +22,8 @@ RUN = "import sys; from humanlayer_agent.cli import main; sys.exit(main())"
 DATA = Path(os.environ.get("HLA_DATA", Path(__file__).parents[4] / "shared" / "data")) / "agent_runs.jsonl"
 ASKED = {"before": 0, "after": 0}
 Capture = pytest.CaptureFixture[str]
+DIFF = ("policy", "diff", "--no-search")
+"""What is searched for is in tests/policy_tools/diff."""
 HOSTILE = "echo '<script>alert(1)</script> \x1b[2J\u202e' > /srv/x"
 
 
@@ -77,10 +79,10 @@ def test_confined(runs: Path, capsys: Capture) -> None:
 def test_a_diff_is_confined_where_that_is_wanted(runs: Path, capsys: Capture) -> None:
     found = {}
     for confined in ((), ("--confined",)):
-        main(["policy", "diff", "default", "guard", str(runs), "--format", "json", *confined])
+        main([*DIFF, "default", "guard", str(runs), "--format", "json", *confined])
         found[confined] = json.loads(capsys.readouterr().out)
     assert found[("--confined",)]["tightened"] > found[()]["tightened"]
-    assert main(["policy", "diff", "default", "guard", str(runs), "--format", "html", "--confined"]) in (0, 1)
+    assert main([*DIFF, "default", "guard", str(runs), "--format", "html", "--confined"]) in (0, 1)
 
 
 @pytest.mark.parametrize("format", ["table", "json", "jsonl"])
@@ -163,20 +165,20 @@ def test_people_who_wait_see_a_bar(runs: Path) -> None:
 @pytest.mark.long
 def test_default_to_strict_is_stricter_and_the_reverse_is_looser(capsys: Capture) -> None:
     """Over the tests in the rules of both."""
-    assert main(["policy", "diff", "default", "strict"]) == 0
+    assert main([*DIFF, "default", "strict"]) == 0
     assert "stricter: 0 commands loosened" in capsys.readouterr().out
-    assert main(["policy", "diff", "strict", "default"]) == 1
+    assert main([*DIFF, "strict", "default"]) == 1
     assert "looser: " in capsys.readouterr().out
 
 
 @pytest.mark.long
 def test_default_to_itself_is_equivalent(capsys: Capture) -> None:
-    assert main(["policy", "diff", "default", "default"]) == 0
+    assert main([*DIFF, "default", "default"]) == 0
     assert "equivalent: 0 commands loosened, 0 tightened" in capsys.readouterr().out
 
 
 def test_diff_over_runs(runs: Path, capsys: Capture) -> None:
-    assert main(["policy", "diff", "default", "sandbox", str(runs)]) == 1
+    assert main([*DIFF, "default", "sandbox", str(runs)]) == 1
     out = capsys.readouterr().out
     assert "over 5 commands of 2 runs" in out
     assert out.index("looser") < out.index("python new.py")
@@ -185,7 +187,7 @@ def test_diff_over_runs(runs: Path, capsys: Capture) -> None:
 
 @pytest.mark.parametrize("format", ["json", "html", "junit", "sarif", "accept"])
 def test_formats_of_diff(runs: Path, capsys: Capture, format: str) -> None:
-    assert main(["policy", "diff", "default", "sandbox", str(runs), "--format", format]) == 1
+    assert main([*DIFF, "default", "sandbox", str(runs), "--format", format]) == 1
     out = capsys.readouterr().out
     assert "python new.py" in out
     if format == "junit":
@@ -199,26 +201,26 @@ def test_formats_of_diff(runs: Path, capsys: Capture, format: str) -> None:
 
 
 def test_accepting_what_is_looser(runs: Path, tmp_path: Path, capsys: Capture) -> None:
-    main(["policy", "diff", "default", "sandbox", str(runs), "--format", "accept"])
+    main([*DIFF, "default", "sandbox", str(runs), "--format", "accept"])
     file = tmp_path / "accepted.yaml"
     file.write_text(capsys.readouterr().out.replace('reason: ""', "reason: it is a container"))
-    assert main(["policy", "diff", "default", "sandbox", str(runs), "--accept", str(file)]) == 0
+    assert main([*DIFF, "default", "sandbox", str(runs), "--accept", str(file)]) == 0
     assert "more accepted" in capsys.readouterr().out
-    assert main(["policy", "diff", "default", "strict", str(runs), "--accept", str(file)]) == 0
+    assert main([*DIFF, "default", "strict", str(runs), "--accept", str(file)]) == 0
     assert "stale" in capsys.readouterr().err
-    assert main(["policy", "diff", "default", "strict", "--accept", str(tmp_path / "none")]) == 2
+    assert main([*DIFF, "default", "strict", "--accept", str(tmp_path / "none")]) == 2
 
 
 def test_rows_that_were_left_out_end_in_5_unless_something_is_looser(runs: Path) -> None:
     with runs.open("a") as file:
         file.write("{broken\n")
-    assert main(["policy", "diff", "default", "strict", str(runs)]) == 5
-    assert main(["policy", "diff", "default", "sandbox", str(runs)]) == 1
+    assert main([*DIFF, "default", "strict", str(runs)]) == 5
+    assert main([*DIFF, "default", "sandbox", str(runs)]) == 1
 
 
 def test_nothing_to_compare_is_no_yes(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "s.jsonl").write_text(json.dumps({"type": "user", "message": {"content": "hello"}}))
-    assert main(["policy", "diff", "default", "default", str(tmp_path / "s.jsonl")]) == 5
+    assert main([*DIFF, "default", "default", str(tmp_path / "s.jsonl")]) == 5
     assert "nothing was compared" in capsys.readouterr().err
 
 
@@ -233,8 +235,8 @@ def test_real_runs(capsys: Capture) -> None:
     data = json.loads(capsys.readouterr().out)
     assert (data["commands"], data["runs"], data["unreadable"]["count"]) == (8_956, 228, 0)
     assert data["asks_per_100_commands"] < 1.5
-    assert main(["policy", "diff", "default", "strict", str(DATA)]) == 0
-    assert main(["policy", "diff", "strict", "default", str(DATA)]) == 1
+    assert main([*DIFF, "default", "strict", str(DATA)]) == 0
+    assert main([*DIFF, "strict", "default", str(DATA)]) == 1
 
 
 # ---- many rows --------------------------------------------------------------------------------------------

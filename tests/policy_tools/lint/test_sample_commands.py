@@ -12,7 +12,7 @@ from humanlayer_agent.policy.conditions.word_patterns import TextSet
 from humanlayer_agent.policy.language.examples import PROJECT, director_for, examples
 from humanlayer_agent.policy.language.loader import find, load
 from humanlayer_agent.policy.language.policy import Text
-from humanlayer_agent.policy_tools.lint import sample_commands, witnesses
+from humanlayer_agent.policy_tools.lint import boundary_values, witnesses
 from humanlayer_agent.policy_tools.lint.witnesses import judged
 from tests.support.tables import catalog_examples
 
@@ -22,7 +22,7 @@ NAMES = st.text("ab.*?", min_size=1, max_size=4).filter(lambda t: t not in (".",
 @given(st.lists(NAMES | st.just("**"), min_size=1, max_size=4), st.booleans())
 def test_a_path_lies_in_its_pattern(parts: list[str], anywhere: bool) -> None:
     pattern = ("**/" if anywhere else "/srv/") + "/".join(parts)
-    path = sample_commands.path_in(pattern)
+    path = boundary_values.path_in(pattern)
     (word,) = shlex.split(path)
     absolute = word if word.startswith("/") else f"/nowhere/project/{word}"
     assert PathSet([pattern], {}).has(absolute)
@@ -30,17 +30,17 @@ def test_a_path_lies_in_its_pattern(parts: list[str], anywhere: bool) -> None:
 
 @given(st.text("ab*?' $\\", min_size=1, max_size=6))
 def test_a_word_matches_its_glob(glob: str) -> None:
-    word = sample_commands.word_in(Text(glob=glob))
+    word = boundary_values.word_in(Text(glob=glob))
     assert word is not None
     (text,) = shlex.split(word)
     assert TextSet([Text(glob=glob)]).has(text) or set(glob) <= {"*"}
 
 
 def test_options_by_their_names() -> None:
-    assert sample_commands.spelled("rm", "recursive") in ("-r", "-R")
-    assert sample_commands.spelled("git push", "force") in ("-f", "--force")
-    assert sample_commands.spelled("rm", "no-such") is None
-    assert sample_commands.spelled("no-such", "force") is None
+    assert boundary_values.spelled("rm", "recursive") in ("-r", "-R")
+    assert boundary_values.spelled("git push", "force") in ("-f", "--force")
+    assert boundary_values.spelled("rm", "no-such") is None
+    assert boundary_values.spelled("no-such", "force") is None
 
 
 @pytest.mark.long

@@ -4,15 +4,20 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from humanlayer_agent.cli import main
+from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.locations import state_path
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.language.loader import find, load
+from humanlayer_agent.policy.language.policy import Policy
+from humanlayer_agent.policy_tools.metamorphic import memory
 from humanlayer_agent.policy_tools.metamorphic.all_transformations import rewrite, transformations
-from humanlayer_agent.policy_tools.metamorphic.run import Checked, Failure, run, select
+from humanlayer_agent.policy_tools.metamorphic.run import Checked, Failure, examples_of, run, select
 from humanlayer_agent.policy_tools.metamorphic.shrink import smaller
 from humanlayer_agent.policy_tools.metamorphic.templates import as_data, places_of_data
 from humanlayer_agent.shell import parse
@@ -191,3 +196,164 @@ def test_what_passes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_name_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "test", "guard", "--metamorphic", "--transformations", "tabz"]) != 0
     assert "no transformation is called tabz; did you mean tabs?" in capsys.readouterr().err
+
+
+# ---- by rule, and remembered ------------------------------------------------------------------------------
+
+TWO = """\
+version: 1
+policy: two
+extends: [builtin:guard]
+rules:
+  - {id: first, decision: deny, severity: high, reason: a, suggestion: b, when: {program: frob}, tests: {match: [frob a]}}
+  - {id: other, decision: deny, severity: high, reason: a, suggestion: b, when: {argv: [trob, "-rf"]}, tests: {match: ["trob -rf"]}}
+"""
+NAMES = ("tabs", "double-quotes", "group", "variables")
+
+
+def two(tmp_path: Path, *changes: tuple[str, str]) -> Policy:
+    text = TWO
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "two.yaml"
+    path.write_text(text)
+    return load(path)
+
+
+def judged(found: list[Checked]) -> dict[str, bool]:
+    """By rule: was it remembered?"""
+    return {checked.example.rule.id: checked.remembered for checked in found}
+
+
+def again(policy: Policy, **more: Any) -> list[Checked]:
+    return run(policy, **{"names": NAMES, "compositions": 0, "remember": True, **more})
+
+
+def test_shipped_rules_are_left_out_of_a_policy_of_ones_own(tmp_path: Path) -> None:
+    policy = two(tmp_path)
+    assert {each.rule.id for each in examples_of(policy)} == {"first", "other"}
+    assert {each.rule.id for each in examples_of(policy, ["othe?", "own-files"])} == {"other", "own-files"}
+    assert len({each.rule.id for each in examples_of(policy, ["*"])}) > 10
+    assert examples_of(load(find("guard"))), "of a policy that ships, all"
+    with pytest.raises(KeyError):
+        examples_of(policy, ["firts"])
+
+
+def test_an_exception_of_ones_own_to_a_shipped_rule_is_judged(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "version: 1\npolicy: mine\nextends: [builtin:default]\nexceptions:\n"
+        "  - {rule: packages, when: {program: frobpip}, reason: ours, expires: 2999-12-31, tests: {not_match: [pip install x]}}\n"
+    )
+    assert [each.command for each in examples_of(load(path, tested=False))] == ["pip install x"]
+
+
+def test_what_was_judged_is_remembered_by_rule(tmp_path: Path) -> None:
+    first = again(two(tmp_path))
+    second = again(two(tmp_path))
+    assert judged(first) == {"first": False, "other": False}
+    assert judged(second) == {"first": True, "other": True}
+    assert [(c.tried, c.failures) for c in second] == [(c.tried, c.failures) for c in first]
+    more = again(two(tmp_path, ("[frob a]", "[frob a, frob b]")))
+    assert judged(more) == {"first": False, "other": True}, "another example is that rule's alone"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"policy": ("[builtin:guard]", "[builtin:guard]\ndefaults: {unmatched: deny}")},
+        {"policy": ('argv: [trob, "-rf"]', 'argv: [trob, "-rf", "..."]')},
+        {"seed": 1},
+        {"names": NAMES[:3]},
+        {"confined": True},
+    ],
+    ids=str,
+)
+def test_what_it_depends_on_has_changed(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """The verdict on a rewriting is that of all rules together, so one that decides something else counts for all."""
+    again(two(tmp_path))
+    policy = two(tmp_path, *([changes.pop("policy")] if "policy" in changes else []))
+    assert judged(again(policy, **changes)) == {"first": False, "other": False}
+
+
+def test_another_engine_judges_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    again(two(tmp_path))
+    monkeypatch.setattr(memory, "engine_digest", lambda: "another")
+    assert judged(again(two(tmp_path))) == {"first": False, "other": False}
+
+
+def kept() -> list[Path]:
+    return sorted(Path(state_path("metamorphic")).glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        lambda path: path.write_text(path.read_text().replace('"tried": 4', '"tried": 400')),
+        lambda path: path.write_text(path.read_text()[:-20]),
+        lambda path: path.write_text("{}"),
+        lambda path: path.write_text("[1]"),
+        lambda path: path.chmod(0o644),
+        lambda path: (path.rename(path.with_suffix(".moved")), path.symlink_to(path.with_suffix(".moved"))),
+    ],
+)
+def test_a_memory_that_is_not_as_it_was_written_is_not_used(tmp_path: Path, tamper: Callable[[Path], Any]) -> None:
+    again(two(tmp_path))
+    assert len(kept()) == 2
+    for path in kept():
+        tamper(path)
+    found = again(two(tmp_path))
+    assert judged(found) == {"first": False, "other": False}
+    assert all(checked.tried < 400 for checked in found)
+
+
+def test_one_rules_memory_is_not_anothers(tmp_path: Path) -> None:
+    again(two(tmp_path))
+    one, other = kept()
+    texts = one.read_bytes(), other.read_bytes()
+    one.write_bytes(texts[1])
+    other.write_bytes(texts[0])
+    assert judged(again(two(tmp_path))) == {"first": False, "other": False}
+
+
+def test_a_failure_that_is_remembered_is_judged_again(tmp_path: Path) -> None:
+    """One that is none any more is not told; the rule is judged as if nothing were known."""
+    names = ("split-options", "tabs")
+    rule = ('argv: [trob, "-rf"]', 'argv: [rm, "-rf", "..."]'), ("trob -rf", "rm -rf a/b")
+    found = again(two(tmp_path, *rule, ("[builtin:guard]", "[]\ndefaults: {unmatched: allow}")), names=names)
+    (failed,) = [checked for checked in found if checked.failures]
+    (path,) = [path for path in kept() if "split-options" in path.read_text()]
+    content = json.loads(path.read_text())
+    content["found"]["rm -rf a/b"]["failures"] = [[["split-options"], "rm -rf a/b", "rm -rf a/b"]]
+    path.write_text(json.dumps({**content, "seal": memory._seal(content)}))
+    (told,) = [checked for checked in again(load(tmp_path / "two.yaml"), names=names) if checked.failures]
+    assert not told.remembered
+    assert [f.rewritten for f in told.failures] == [f.rewritten for f in failed.failures]
+
+
+def test_no_policy_is_loaded_by_what_is_remembered(tmp_path: Path) -> None:
+    """A memory that says that all passed does not make a policy pass its own tests."""
+    again(two(tmp_path))
+    with pytest.raises(PolicyError, match="first applies"):
+        two(tmp_path, ("match: [frob a]", "match: [ls]"))
+
+
+def test_rules_are_chosen_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    two(tmp_path)
+    path = str(tmp_path / "two.yaml")
+    arguments = ["policy", "test", path, "--metamorphic", "--transformations", "tabs,group", "--format", "json"]
+    assert main([*arguments, "--rules", "fir*"]) == 0
+    assert [(row["rule"], row["remembered"]) for row in json.loads(capsys.readouterr().out)] == [("first", False)]
+    assert main(arguments) in (0, 1)
+    rows = {row["rule"]: row["remembered"] for row in json.loads(capsys.readouterr().out)}
+    assert rows == {"first": True, "other": False}
+    assert main([*arguments, "--again"]) in (0, 1)
+    assert not any(row["remembered"] for row in json.loads(capsys.readouterr().out))
+    assert main([*arguments[:-2]]) in (0, 1)
+    said = capsys.readouterr().out
+    assert "as they were judged before (--again judges them)" in said
+    assert "rules that ship are left out: --rules '*' judges them with your policy" in said
+    assert main([*arguments, "--rules", "firts"]) == 2
+    assert "no rule is called firts; did you mean first?" in capsys.readouterr().err
+    assert main(["policy", "test", path, "--rules", "first"]) == 2

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.path_patterns import PathSet, fill
 from humanlayer_agent.policy.language.policy import Among, Match, Paths
-from humanlayer_agent.policy_tools.lint import sample_commands
+from humanlayer_agent.policy_tools.lint import boundary_values, sample_commands
 from humanlayer_agent.policy_tools.lint.finding import Check, Finding, Place
 from humanlayer_agent.policy_tools.lint.subject import Part, Subject
 from humanlayer_agent.shell import catalog
@@ -141,7 +141,7 @@ def _path(subject: Subject, place: Place, text: str) -> Iterator[_Dead]:
         wrong = "only *, ? and ** are wildcards; [ ] and { } stand for themselves: write several patterns"
     if wrong:
         meant = re.sub(r"\[(.)[^/]*?\]|\{([^/,]*),[^/]*?\}", lambda m: m[1] or m[2] or "", pattern).rstrip("/")
-        yield _Dead(place, f"the path {text!r}: {wrong}", f"cat {sample_commands.path_in(meant.replace('***', '*'))}")
+        yield _Dead(place, f"the path {text!r}: {wrong}", f"cat {boundary_values.path_in(meant.replace('***', '*'))}")
 
 
 def _host(place: Place, text: str) -> Iterator[_Dead]:
@@ -150,7 +150,7 @@ def _host(place: Place, text: str) -> Iterator[_Dead]:
     if host != text or port:
         host = host.partition(":")[0] if port else host
         message = f"the host {text!r}: hosts are compared without scheme, user, port and path: write {host}"
-        yield _Dead(place, message, f"curl https://{sample_commands.host_in(host)}/a")
+        yield _Dead(place, message, f"curl https://{boundary_values.host_in(host)}/a")
 
 
 def _variable(place: Place, text: str) -> Iterator[_Dead]:

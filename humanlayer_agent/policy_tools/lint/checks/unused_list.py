@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from humanlayer_agent.policy.conditions.path_patterns import fill
-from humanlayer_agent.policy_tools.lint import sample_commands
+from humanlayer_agent.policy_tools.lint import boundary_values
 from humanlayer_agent.policy_tools.lint.finding import Check, Finding
 from humanlayer_agent.policy_tools.lint.subject import File, Subject
 
@@ -49,8 +49,8 @@ def _command(subject: Subject, scope: int, name: str) -> str:
     """A command about the first thing in the list."""
     entry = next(iter(subject.policy.scopes[scope].get(name, ())), "a")
     if entry.startswith(("/", "~", "**/", "${")):
-        return f"cat {sample_commands.path_in(fill(entry, subject.director.variables))}"
-    return f"curl https://{sample_commands.host_in(entry)}" if "." in entry else f"printenv {entry}"
+        return f"cat {boundary_values.path_in(fill(entry, subject.director.variables))}"
+    return f"curl https://{boundary_values.host_in(entry)}" if "." in entry else f"printenv {entry}"
 
 
 CHECK = Check("unused-list", "note", "No rule, no exception and no confinement names a list.", check)
