@@ -67,6 +67,8 @@ SECTIONS = (
     Section("Route", "RaisedRoute", level=3),
     Section("Grant", "Grantable", level=3),
     Section("Tests", "Tests", level=3),
+    Section("Given", "GivenTests", level=3),
+    Section("Circumstances", "Given", level=3),
     Section("Exceptions", "WrittenException"),
     Section("Tests of exceptions", "ExceptionTests", level=3),
     Section("Conditions", "Match"),
@@ -80,6 +82,7 @@ SECTIONS = (
     Section("Effects", "Effects", level=3),
     Section("Tool", "Tool", level=3),
     Section("Tool arguments", "Argument", level=3),
+    Section("Time", "Time", level=3),
     Section("Flow", "Flow", level=3),
 )
 _TYPES = {
@@ -87,7 +90,7 @@ _TYPES = {
     "Identifier": "name", "RouteName": "name", "Names": "names", "Text": "word", "Texts": "words", "Kinds": "kinds",
     "RegexText": "regular expression", "Match": "condition", "Flow": "flow", "Program": "program", "Flags": "flags",
     "Operands": "operands", "Environment": "env", "Effects": "effects", "Paths": "paths", "Among": "names",
-    "Tool": "tool", "Argument": "argument",
+    "Tool": "tool", "Argument": "argument", "Time": "time", "ZoneName": "time zone", "Moment": "moment",
     "Override": "override", "Tests": "tests", "ExceptionTests": "tests", "Expiry": "day or moment",
     "RaisedRoute": "route", "Grantable": "grant", "WrittenDefaults": "defaults",
     "WrittenKeep": "keep", "WrittenConfinement": "confinement",
@@ -98,6 +101,10 @@ _DURATION = "duration"
 _MANY = {
     "str": "list of text",
     "Match": "conditions",
+    "GivenTests": "list of tests",
+    "DayText": "days",
+    "HoursText": "hours",
+    "DatesText": "dates",
     "Kind": "kinds",
     "WrittenRule": "rules",
     "WrittenException": "exceptions",

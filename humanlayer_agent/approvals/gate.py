@@ -981,7 +981,7 @@ class Gate:
         if use_by is not None and self._monotonic() >= use_by:
             self.store.void(permit.id, "the permit was not used in time")
         decision = permit.decision
-        judged_once = permit.request is None and not permit.granted
+        judged_once = permit.request is None and not permit.granted and not decision.momentary
         if not judged_once and (why := changed(self.director, action, decision, led)):
             self.store.void(permit.id, why)
             return Denial(why, by="policy", decision=decision, request_id=permit.request_id)

@@ -205,6 +205,8 @@ class PolicyDecision:
         view: what of the disk it was judged in: its files are looked up there, and it runs where it sees the same.
         findings: everything that speaks against it, what matters most first: the severe before the light, then what is
             certain before what only can't be ruled out. `reason` says the first.
+        momentary: it hangs on what surrounds the action (the time, a branch ...), so that it may be judged otherwise a
+            moment later: it is judged again right before it starts.
         excused: what exceptions, and allows of programs of one's own, took out of the decision: without them, these
             rules would have asked or denied.
         keep: not all that it writes in the project is known, and it runs confined: so much of the project's own files
@@ -247,6 +249,7 @@ class PolicyDecision:
     keep: Bounds | None = None
     findings: tuple[Finding, ...] = ()
     excused: tuple[Excused, ...] = ()
+    momentary: bool = False
 
     @property
     def limits(self) -> Limits:

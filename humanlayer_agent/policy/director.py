@@ -16,6 +16,7 @@ from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.locations import home_folder, own_places, temporary_folder
 from humanlayer_agent.policy import verdict
+from humanlayer_agent.policy.conditions.circumstances import Circumstances, moment
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Judged
 from humanlayer_agent.policy.conditions.link_targets import Links
@@ -71,6 +72,7 @@ class Director:
         record: what is kept of the run that the actions belong to; None: they belong to none.
         catalogs: what is known of programs (see `layers.catalog_files`); the shipped catalog alone where nothing is
             given.
+        around: what surrounds every action, where it is not what is so at this moment: that of examples.
 
     Raises:
         PolicyError: a variable can't be used, or a path pattern is none.
@@ -99,6 +101,7 @@ class Director:
         folds: bool | None = None,
         record: RunRecord | None = None,
         catalogs: Catalogs = SHIPPED,
+        around: Circumstances | None = None,
     ) -> None:
         environ = os.environ if environ is None else environ
         self.layers = [Layer(policy, "given")] if isinstance(policy, Policy) else list(policy)
@@ -115,6 +118,7 @@ class Director:
         self.folds = folds_case(os.path.abspath(self.project)) if folds is None else folds
         self.record = record
         self.catalogs = catalogs
+        self.around = around
         self._reads = tuple(reads)
         self._now = today or _moment
         self._read = Remembered()
@@ -250,12 +254,18 @@ class Director:
         """
         links = Links(self.in_force().view if view is None else view, folds=self.folds)
         confinable = self.container is not None or (self.confined and links.view != HOST)
-        situation = Situation.of(action, project=self.project, confinable=confinable)
+        situation = Situation.of(
+            action, project=self.project, confinable=confinable, around=self.around or self._around(action)
+        )
         situation.links = links
         situation.container = self.container
         situation.catalog = self.catalogs.catalog
         situation.search_path = dict(action.env).get("PATH", "") if action.env else self._search_path
         return situation
+
+    def _around(self, action: Action) -> Circumstances:
+        """Return what surrounds an action at this moment."""
+        return Circumstances(moment=moment(self._now()))
 
     def program(self, action: Action, reader: Reader | None = None, view: View | None = None) -> Program:
         """Return what `action` would run, as far as it can be seen.

@@ -148,6 +148,7 @@ def decided(
         keep if confinement is not None and _may_write_anything(effects, unresolved) else None,
         findings,
         tuple(dict.fromkeys(_excused(hit) for each in judged for hit in each.excused)),
+        situation.asked,
     )
 
 

@@ -13,9 +13,10 @@ from typing import Any
 from humanlayer_agent.action import FUNCTION, Action
 from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.policy.command_catalog import CATALOG
-from humanlayer_agent.policy.conditions import containment, dataflow, linear_regex, tool_calls
+from humanlayer_agent.policy.conditions import circumstances, containment, dataflow, linear_regex, tool_calls
 from humanlayer_agent.policy.conditions import operand_names as named
 from humanlayer_agent.policy.conditions import word_patterns as words
+from humanlayer_agent.policy.conditions.circumstances import UNKNOWN, Circumstances
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
 from humanlayer_agent.policy.conditions.word_patterns import TextSet
@@ -72,14 +73,21 @@ class Situation:
     """What it is given (`action.tool_arguments`)."""
     places: tuple[str, ...] = ()
     """From where its paths may go."""
+    around: Circumstances = UNKNOWN
+    """What surrounds the action: when it is, and so on."""
+    asked: bool = False
+    """A rule has asked what surrounds the action, so that it may be judged otherwise a moment later."""
 
     @classmethod
-    def of(cls, action: Action, *, project: str = "", confinable: bool = False) -> "Situation":
+    def of(
+        cls, action: Action, *, project: str = "", confinable: bool = False, around: Circumstances | None = None
+    ) -> "Situation":
         """Return the circumstances that an action brings itself. Where a tool runs only the tool knows, so that paths
         may go from the project as well.
 
         Args:
             project: where it starts if it does not say so, in the place of the project that it names.
+            around: what surrounds it; nothing of that is known where it is None.
         """
         cwd = action.cwd or project
         places = (cwd, project or action.project) if action.type == FUNCTION else (cwd,)
@@ -89,6 +97,7 @@ class Situation:
             arguments=action.arguments,
             places=tuple(dict.fromkeys(filter(None, places))),
             confinable=confinable,
+            around=around or UNKNOWN,
         )
 
 
@@ -617,6 +626,7 @@ _BUILDERS: dict[str, Builder] = {
     "operands": lambda _c, v, _: _once(_operands(v)),
     "argv": lambda _c, v, _: _argv(v),
     "agent": lambda _c, v, _: _agent(v),
+    "time": lambda _c, v, _: circumstances.time(v),
     "tool": lambda c, v, excuses: tool_calls.tool(v, c.paths, c.variables.get("HOME", "/"), excuses),
     "paths": lambda c, v, _: c._paths(v),
     "hosts": lambda c, v, excuses: c._among(v, _contacts, _host, _unseen_contact, excuses),

@@ -5,7 +5,7 @@ after that a policy is read from its compiled form by `policy_from`.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Annotated, Any, Literal
 
 from humanlayer_agent.canonical_json import canonical
@@ -57,6 +57,49 @@ def end_of(expires: str) -> str:
     return expires if "T" in expires else f"{expires}T24:00:00Z"
 
 
+DAYS = "mon|tue|wed|thu|fri|sat|sun"
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]"
+_CLOCK = f"({_CLOCK}|24:00)"
+_MOMENT = rf"^{_DATE}T[0-9:.]+(Z|[+-][0-9]{{2}}:?[0-9]{{2}})$"
+
+
+def _hours(text: str) -> str:
+    start, _, end = text.partition("-")
+    if start == end or start == "24:00":
+        raise ValueError(f"{text!r}: it ends when it begins; 00:00-24:00 is all day")
+    return text
+
+
+def _dates(value: Any) -> Any:
+    from datetime import date
+
+    text = value.isoformat() if isinstance(value, date) else value
+    try:
+        days = [date.fromisoformat(each) for each in text.split("/")]
+    except (AttributeError, ValueError):
+        days = []
+    if not 1 <= len(days) <= 2 or days[0] > days[-1]:
+        raise ValueError(f"{value!r}: expected a day such as 2030-12-24, or two: 2030-12-20/2031-01-06")
+    return "/".join(each.isoformat() for each in days)
+
+
+def _zone(name: str) -> str:
+    from humanlayer_agent.policy.conditions.circumstances import zone
+
+    zone(name)
+    return name
+
+
+def _moment(value: Any) -> Any:
+    """A moment of a test, in UTC."""
+    return _expiry(value) if isinstance(value, str) and "T" in value else _no_moment(value)
+
+
+def _no_moment(value: Any) -> Any:
+    raise ValueError(f"{value!r}: expected a moment with its time zone, such as 2030-12-31T18:00:00+01:00")
+
+
 def _ways() -> Any:
     from humanlayer_agent.shell import Way
 
@@ -72,6 +115,11 @@ RouteName = Annotated[str, Form(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Sentence = Annotated[str, Form(max_length=400)]
 _DAY_OR_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+(Z|[+-][0-9]{2}:?[0-9]{2}))?$"
 Expiry = Annotated[str, Form(before=_expiry, shown=lambda schema: {**schema, "pattern": _DAY_OR_MOMENT})]
+DayText = Annotated[str, Form(pattern=f"^({DAYS})(-({DAYS}))?$")]
+HoursText = Annotated[str, Form(pattern=f"^{_CLOCK}-{_CLOCK}$", after=_hours)]
+DatesText = Annotated[str, Form(before=_dates, shown=lambda schema: {**schema, "pattern": f"^{_DATE}(/{_DATE})?$"})]
+ZoneName = Annotated[str, Form(pattern=r"^[A-Za-z][A-Za-z0-9_+/-]{0,63}$", after=_zone)]
+Moment = Annotated[str, Form(before=_moment, shown=lambda schema: {**schema, "pattern": _MOMENT})]
 _TEXT_OR_TEXTS = ({"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1})
 
 
@@ -273,6 +321,28 @@ class Tool(Written):
 
 
 @dataclass(frozen=True, slots=True)
+class Time(Written):
+    """When it is, by the clock of a time zone, whatever the machine is set to. Several keys mean all of them."""
+
+    FEWEST = 2
+    days: Annotated[tuple[DayText, ...], LISTED] | None = None
+    """One of these days: `mon`, or `mon-fri`. Hours over midnight belong to the day on which they begin."""
+    hours: Annotated[tuple[HoursText, ...], LISTED] | None = None
+    """In one of these spans: `09:00-17:30`, or `22:00-06:00` over midnight. The end is not in it."""
+    dates: Annotated[tuple[DatesText, ...], LISTED] | None = None
+    """On one of these days of the calendar: `2030-12-24`, or `2030-12-20/2031-01-06` with both."""
+    tz: ZoneName | None = None
+    """The time zone, as `Europe/Berlin` or `UTC`. It has to be given."""
+
+    def mistake(self) -> str:
+        """Say where it asks nothing, or of nobody's clock."""
+        if self.tz is None:
+            return "the key 'tz' is missing: name the time zone, as Europe/Berlin or UTC"
+        asks = any(each is not None for each in (self.days, self.hours, self.dates))
+        return "" if asks else "say when: days, hours or dates"
+
+
+@dataclass(frozen=True, slots=True)
 class Match(Written):
     """A condition; every key that is given must hold."""
 
@@ -322,6 +392,8 @@ class Match(Written):
     """Who proposes it."""
     tool: Tool | None = None
     """[The tool](#tool) that the agent calls, and what it gives it."""
+    time: Time | None = None
+    """[When it is](#time), by the clock of a time zone."""
     any: "Annotated[tuple[Match, ...], SOME] | None" = None
     """One of these conditions holds."""
     all: "Annotated[tuple[Match, ...], SOME] | None" = None
@@ -350,6 +422,36 @@ class Flow(Written):
 
 
 @dataclass(frozen=True, slots=True)
+class Given(Written):
+    """The circumstances of examples. What is not said is not known."""
+
+    time: Moment | None = None
+    """The moment, with its time zone: `2030-12-31T18:00:00+01:00`."""
+    agent: str | None = None
+    """Who proposes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTests(Given):
+    """Examples under circumstances. Beside these keys stand those of [circumstances](#circumstances)."""
+
+    __test__ = False
+    match: tuple[str, ...] = ()
+    """The rule decides these then."""
+    maybe: tuple[str, ...] = ()
+    """It can't tell of these then, and asks."""
+    not_match: tuple[str, ...] = ()
+    """It leaves these alone then."""
+    confined: tuple[str, ...] = ()
+    """It allows these then where they can be confined."""
+
+    @property
+    def circumstances(self) -> Given:
+        """Return the circumstances alone."""
+        return Given(**{each.name: getattr(self, each.name) for each in fields(Given)})
+
+
+@dataclass(frozen=True, slots=True)
 class Tests(Written):
     """Commands that show what the rule decides: a policy that fails one of them is broken."""
 
@@ -362,6 +464,8 @@ class Tests(Written):
     """It leaves these alone."""
     confined: tuple[str, ...] = ()
     """It allows these where they can be confined."""
+    given: tuple[GivenTests, ...] = ()
+    """The same [under circumstances](#given) that the condition asks about: at a time, by an agent, and so on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -652,7 +756,7 @@ def _rule(body: Mapping[str, Any]) -> Rule:
         unless=_match(body["unless"]) if "unless" in body else None,
         route=body["route"] if isinstance(body["route"], str) else RaisedRoute(**body["route"]),
         grant=Grantable(**{key: _plain(value) for key, value in body["grant"].items()}) if "grant" in body else None,
-        tests=Tests(**{kind: tuple(commands) for kind, commands in body["tests"].items()}),
+        tests=_tests(body["tests"]),
         override=Override(**body["override"]) if "override" in body else None,
         overridden=Override(**body["overridden"]) if "overridden" in body else None,
         exceptions=_exceptions(body),
@@ -677,6 +781,12 @@ def _exceptions(body: Mapping[str, Any]) -> tuple[RuleException, ...]:
     )
 
 
+def _tests(body: Mapping[str, Any]) -> Tests:
+    plain = {kind: _plain(commands) for kind, commands in body.items() if kind != "given"}
+    given = [{key: _plain(value) for key, value in each.items()} for each in body.get("given", ())]
+    return Tests(**plain, given=tuple(GivenTests(**each) for each in given))
+
+
 _PARTS: dict[str, type[Written]] = {
     "program": Program,
     "flags": Flags,
@@ -685,6 +795,7 @@ _PARTS: dict[str, type[Written]] = {
     "paths": Paths,
     "hosts": Among,
     "names": Among,
+    "time": Time,
 }
 _FIELDS = {kind: keys_of(kind) for kind in _PARTS.values()}
 

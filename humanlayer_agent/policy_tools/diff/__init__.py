@@ -15,7 +15,7 @@ from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.policy.decision import SEVERITIES, PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import examples
-from humanlayer_agent.policy.language.policy import Policy
+from humanlayer_agent.policy.language.policy import Given, Policy
 from humanlayer_agent.policy_tools.diff.acceptance import Accepted
 from humanlayer_agent.policy_tools.replay import Engine, Judged
 from humanlayer_agent.policy_tools.replay.figures import MAX_KEPT
@@ -191,13 +191,17 @@ def over_tests(old: Policy, new: Policy, accepted: Accepted, *, confined: bool =
     Args:
         confined: judge all of them as where what is allowed can be confined, not only those that are about that.
     """
-    steps: dict[tuple[str, bool], Step] = {}
+    steps: dict[tuple[str, Given | None, bool], Step] = {}
     for policy in (old, new):
         for example in examples.examples(policy):
             where = f"{example.kind} of {example.name}"
             so = confined or example.confinable
-            step = Step(example.origin, where, "", where, example.command, examples.PROJECT, ran=False, confined=so)
-            steps.setdefault((example.command, so), step)
+            said = example.given
+            step = Step(
+                example.origin, where, "", where, example.command, examples.PROJECT,
+                ran=False, confined=so, given=said, agent=(said.agent or "") if said is not None else "",
+            )  # fmt: skip
+            steps.setdefault((example.command, said, so), step)
 
     def directors(_: str, confined: bool) -> list[Director]:
         return [examples.director_for(policy, observe=policy.observe, confined=confined) for policy in (old, new)]

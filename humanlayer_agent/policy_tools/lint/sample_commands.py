@@ -6,7 +6,9 @@ They are only tried, never relied on: what is said of them is what the Director 
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock
 from functools import cache
 from itertools import islice, product
 from pathlib import Path
@@ -14,16 +16,18 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.action import FUNCTION
 from humanlayer_agent.policy.command_catalog import CATALOG
+from humanlayer_agent.policy.conditions.circumstances import zone
 from humanlayer_agent.policy.conditions.compiler import Compiler
 from humanlayer_agent.policy.conditions.linear_regex import Regex
 from humanlayer_agent.policy.conditions.path_patterns import fill
 from humanlayer_agent.policy.language.examples import HOME
-from humanlayer_agent.policy.language.policy import Among, Effects, Flags, Match, Paths, Rule, Text, Tool
+from humanlayer_agent.policy.language.policy import Among, Effects, Flags, Given, Match, Paths, Rule, Text, Tool
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy_tools.lint.subject import Subject
 
 MAX_COMMANDS = 400
+_MONDAY = date(2030, 1, 7)
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./%+=:,@-")
 
 
@@ -101,6 +105,24 @@ def agent_of(match: Match) -> str:
         if found:
             return found
     return next((agent for inner in inner_of(match) if (agent := agent_of(inner))), "")
+
+
+def circumstances(rule: Rule) -> list[Given]:
+    """The circumstances that a rule is tried in: those of its examples, else what its condition is about."""
+    told = dict.fromkeys(group.circumstances for group in rule.tests.given)
+    first = next(iter(told), Given(agent=agent_of(rule.when) or None))
+    return list(dict.fromkeys([*told, first, *(replace(first, time=at) for at in _moments(rule.when))]))
+
+
+def _moments(match: Match) -> Iterator[str]:
+    """Moments on which a condition on the time may hang: by day and by night, in the week and at its end."""
+    if match.time is not None and match.time.tz is not None:
+        first = date.fromisoformat(match.time.dates[0][:10]) if match.time.dates else _MONDAY
+        for days, hour in ((0, 12), (0, 3), (5, 12)):
+            at = datetime.combine(first + timedelta(days=days), clock(hour), zone(match.time.tz))
+            yield at.astimezone(UTC).isoformat()
+    for inner in inner_of(match):
+        yield from _moments(inner)
 
 
 def path_in(pattern: str) -> str:

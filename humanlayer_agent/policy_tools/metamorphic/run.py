@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from humanlayer_agent.action import Action
+from humanlayer_agent.policy.conditions.circumstances import given
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.examples import Example
-from humanlayer_agent.policy.language.policy import Policy
+from humanlayer_agent.policy.language.policy import Given, Policy
 from humanlayer_agent.policy_tools.metamorphic.all_transformations import rewrite, transformations
 from humanlayer_agent.policy_tools.metamorphic.templates import as_data, places_of_data
 from humanlayer_agent.tools.calls import written
@@ -62,9 +63,15 @@ class Bench:
     def __init__(self, policy: Policy, seed: int, *, confined: bool = False) -> None:
         self.director: Director = examples.director_for(policy, confined=confined)
         self.seed = seed
+        self.agent = ""
 
     def judge(self, text: str) -> PolicyDecision:
-        return self.director.evaluate(Action(text, cwd=examples.PROJECT))
+        """Judge a command line in the circumstances that were set last."""
+        return self.director.evaluate(Action(text, cwd=examples.PROJECT, agent=self.agent))
+
+    def set_around(self, said: Given | None) -> None:
+        """Judge in these circumstances from now on."""
+        self.director.around, self.agent = given(said), (said.agent or "") if said is not None else ""
 
     def rewrite(self, text: str, chain: Sequence[str]) -> str | None:
         return rewrite(text, tuple(chain), seed=self.seed, cwd=examples.PROJECT, home=examples.HOME)
@@ -129,13 +136,14 @@ def run(
     rewriting = [name for name in names if name in transformations()]
     places = [name for name in names if name not in transformations()]
     in_force = {id(rule.rule) for rule in bench.director.in_force().rules.all}
-    commands: dict[str, list[Example]] = {}
+    commands: dict[tuple[str, Given | None], list[Example]] = {}
     for example in examples.examples(policy):
         action = written(example.command, cwd=examples.PROJECT)  # of a call of a tool: the command that does the same
         if id(example.rule) in in_force and action.type == "bash":
-            commands.setdefault(action.content, []).append(example)
+            commands.setdefault((action.content, example.given), []).append(example)
     out: list[Checked] = []
-    for done, (text, found) in enumerate(commands.items()):
+    for done, ((text, said), found) in enumerate(commands.items()):
+        bench.set_around(said)
         chance = random.Random(f"{seed}\0{policy.name}\0{text}")
         judged = [
             *_rewritten(bench, text, rewriting, compositions, share, chance),

@@ -16,14 +16,14 @@ def check(subject: Subject) -> Iterator[Finding]:
     for rule in subject.linted:
         if sample_commands.about_calls(rule.rule.when):
             continue  # the examples are commands
-        tests = rule.rule.tests
-        if not tests.match and not tests.maybe:
+        kinds = {each.kind for each in examples.examples_of(rule.rule) if each.exception is None}
+        if kinds.isdisjoint({"match", "maybe"}):
             hit = next((c for c in subject.hit_by(rule) if any(h.certain for h in c.hits_of(rule))), None)
             found = f"it applies to `{hit.command}`" if hit else "found no command that it applies to"
             yield _finding(
                 subject, rule, f"no `match` example shows where it applies; {found}", hit or _miss(subject, rule)
             )
-        if not tests.not_match:
+        if "not_match" not in kinds:
             miss = _miss(subject, rule)
             found = f"; it does not apply to `{miss.command}`" if miss else ""
             yield _finding(subject, rule, f"no `not_match` example shows what it leaves alone{found}", miss)
