@@ -893,7 +893,7 @@ class Gate:
 
     def _own(self, action: Action) -> Action:
         """The action as one of this run."""
-        return replace(action, run_id=self.run_id, agent=action.agent or self.agent)
+        return replace(action, run_id=self.run_id, agent=action.agent or self.agent, requester=self.requester)
 
     def _begin(self, action: Action) -> None:
         """Open the run before its first action, and write what `finish` could not."""

@@ -41,7 +41,9 @@ from humanlayer_agent.shell import (
     SimpleCommand,
     View,
     analyse,
+    checkout_in,
     folds_case,
+    is_moved_by,
     note_losses,
     note_versions,
 )
@@ -126,6 +128,7 @@ class Director:
         self._beginning: Beginning | None = None
         self._unparsed = max(VERDICTS[layer.policy.defaults.unparsed] for layer in self.layers)
         self._search_path = environ.get("PATH", "")
+        self._variables = frozenset(environ)
         self._in_force = self._on(self._now())
 
     @classmethod
@@ -265,7 +268,8 @@ class Director:
 
     def _around(self, action: Action) -> Circumstances:
         """Return what surrounds an action at this moment."""
-        return Circumstances(moment=moment(self._now()))
+        moved = is_moved_by((), action.env or self._variables)
+        return Circumstances(moment(self._now()), action.requester or None, None if moved else checkout_in)
 
     def program(self, action: Action, reader: Reader | None = None, view: View | None = None) -> Program:
         """Return what `action` would run, as far as it can be seen.

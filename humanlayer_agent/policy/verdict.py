@@ -133,7 +133,7 @@ def decided(
         spans,
         tuple(parts),
         tuple(effects),
-        tuple([FileDigest(path, sha256) for path, sha256 in program.files]) if program.files else (),
+        _judged_files(program, situation),
         _route(ordered) if worst is Verdict.ASK else "default",
         asks(program, hits, situation) if worst is Verdict.ASK else (),
         # 0 says that it was not measured.
@@ -150,6 +150,14 @@ def decided(
         tuple(dict.fromkeys(_excused(hit) for each in judged for hit in each.excused)),
         situation.asked,
     )
+
+
+def _judged_files(program: Program, situation: Situation) -> tuple[FileDigest, ...]:
+    """The files whose text was judged, and those that say what is checked out, each once."""
+    if not program.files and not situation.files:
+        return ()
+    found = {**situation.files, **dict(program.files)}
+    return tuple([FileDigest(path, sha256) for path, sha256 in found.items()])
 
 
 def _excused(hit: Hit) -> Excused:

@@ -32,7 +32,10 @@ MAX_CHANGES = 2_000
 """Clauses that are taken out, one after the other."""
 
 Change = Literal["without", "never"]
-_GROUPS = ("time", "program", "flags", "operands", "effects", "paths", "hosts", "names", "env", "options", "attributes")
+_GROUPS = (
+    *("program", "flags", "operands", "effects", "paths", "hosts", "names", "env", "options", "attributes"),
+    *("time", "repo"),
+)
 Path = tuple[str | int, ...]
 
 

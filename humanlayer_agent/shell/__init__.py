@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.programs import catalog
     from humanlayer_agent.shell.programs.catalog import Catalog
     from humanlayer_agent.shell.reader import MAX_TEXT, Reader, Source
+    from humanlayer_agent.shell.repository.checkout import NOWHERE, Checkout, checkout_in, places_asked
     from humanlayer_agent.shell.repository.losses import Beginning, note_losses
-    from humanlayer_agent.shell.repository.work_tree import note_versions
+    from humanlayer_agent.shell.repository.work_tree import is_moved_by, note_versions
     from humanlayer_agent.shell.script_files.file_texts import WrittenText
     from humanlayer_agent.shell.syntax import tree as syntax_tree
     from humanlayer_agent.shell.syntax.dialects import unportable
@@ -54,6 +55,7 @@ __all__ = [
     "LASTING",
     "LOSS",
     "MAX_TEXT",
+    "NOWHERE",
     "REPEATERS",
     "RESERVED",
     "TEMPORARY",
@@ -63,6 +65,7 @@ __all__ = [
     "Baseline",
     "Beginning",
     "Catalog",
+    "Checkout",
     "DiskReader",
     "Effect",
     "EffectKind",
@@ -87,15 +90,18 @@ __all__ = [
     "analyse",
     "baseline_of",
     "catalog",
+    "checkout_in",
     "file_time_ns",
     "folds_case",
     "is_looked_at",
+    "is_moved_by",
     "keeps_ascii",
     "known_by",
     "listing_of",
     "note_losses",
     "note_versions",
     "parse",
+    "places_asked",
     "plain_path",
     "selects_code",
     "syntax_tree",
@@ -118,8 +124,9 @@ _NAMES = {
     "program": ["EFFECT_KINDS", "LOSS", "VERSION", "WRITTEN", "Effect", "EffectKind", "Program", "SimpleCommand"],
     "programs.catalog": ["Catalog"],
     "reader": ["MAX_TEXT", "Reader", "Source"],
+    "repository.checkout": ["NOWHERE", "Checkout", "checkout_in", "places_asked"],
     "repository.losses": ["Beginning", "note_losses"],
-    "repository.work_tree": ["note_versions"],
+    "repository.work_tree": ["is_moved_by", "note_versions"],
     "script_files.file_texts": ["WrittenText"],
     "syntax.dialects": ["unportable"],
     "syntax.fast_path": ["RESERVED"],

@@ -1,10 +1,10 @@
-"""The conditions on what surrounds an action: when it is.
+"""The conditions on what surrounds an action: when it is, who started the run, and what is checked out.
 
 What is not known of it is neither so nor not so: then such a condition may hold.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
-from humanlayer_agent.policy.language.policy import DAYS, Given, Time
-from humanlayer_agent.shell import Effect, SimpleCommand
+from humanlayer_agent.policy.conditions.word_patterns import TextSet
+from humanlayer_agent.policy.language.policy import DAYS, Given, Repository, Texts, Time
+from humanlayer_agent.shell import Checkout, Effect, SimpleCommand, places_asked
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.compiler import Clause, Situation
@@ -29,9 +30,13 @@ class Circumstances:
 
     Args:
         moment: when it is, in UTC.
+        requester: who started the run.
+        checkout: tells what is checked out in a directory, as `checkout_in` does.
     """
 
     moment: datetime | None = None
+    requester: str | None = None
+    checkout: Callable[..., Checkout] | None = None
 
 
 UNKNOWN = Circumstances()
@@ -40,7 +45,10 @@ UNKNOWN = Circumstances()
 
 def given(said: Given | None) -> Circumstances:
     """Return the circumstances that an example is given."""
-    return UNKNOWN if said is None else Circumstances(moment=moment(said.time or ""))
+    if said is None:
+        return UNKNOWN
+    there = Checkout(said.branch, said.remotes, said.clean)
+    return Circumstances(moment(said.time or ""), said.requester, lambda *_, **__: there)
 
 
 def moment(text: str) -> datetime | None:
@@ -54,6 +62,63 @@ def moment(text: str) -> datetime | None:
         return datetime.fromisoformat(text).astimezone(UTC) if "T" in text else None
     except (ValueError, OverflowError):
         return None
+
+
+def requester(texts: Texts) -> "Clause":
+    """Return the clause on who started the run."""
+    wanted = TextSet(texts)
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: "Situation") -> int:
+        return wanted.has(situation.around.requester)
+
+    return judge
+
+
+# ---- what is checked out --------------------------------------------------------------------------------
+
+
+def repository(wanted: Repository, excuses: bool) -> "Clause":
+    """Return the clause of `wanted`. Where it was read becomes part of what was judged.
+
+    Args:
+        excuses: something is let through by it: then every remote has to match.
+    """
+    branch = TextSet(wanted.branch) if wanted.branch is not None else None
+    remote = TextSet(wanted.remote) if wanted.remote is not None else None
+    settings, clean = remote is not None, wanted.clean is not None
+
+    def holds(there: Checkout) -> int:
+        value = YES
+        if branch is not None:
+            value = NO if there.branch == "" else branch.has(there.branch)
+        if remote is not None and value != NO:
+            told = [MAYBE] if there.remotes is None else [remote.has(each) for each in there.remotes]
+            value = min(value, (min if excuses else max)(told, default=NO))
+        if clean and value != NO:
+            value = min(value, MAYBE if there.clean is None else YES if there.clean is wanted.clean else NO)
+        return value
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: "Situation") -> int:
+        situation.asked = True
+        places = places_asked(command, situation.commands or [command], settings=settings, clean=clean)
+        if situation.around.checkout is None or not places:
+            return MAYBE
+        found = {holds(_checkout(place, situation, settings, clean)) for place in places}
+        return found.pop() if len(found) == 1 else MAYBE
+
+    return judge
+
+
+def _checkout(place: str, situation: "Situation", settings: bool, clean: bool) -> Checkout:
+    """What is checked out there, looked up once for an action."""
+    key = place, settings, clean, situation.links.view
+    found = situation.checkouts.get(key)
+    if found is None:
+        assert situation.around.checkout is not None
+        found = situation.around.checkout(place, situation.links.view, remotes=settings, clean=clean)
+        situation.checkouts[key] = found
+        situation.files.update(found.files)
+    return found
 
 
 # ---- when it is -----------------------------------------------------------------------------------------

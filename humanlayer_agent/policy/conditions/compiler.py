@@ -31,7 +31,7 @@ from humanlayer_agent.policy.language.policy import (
     Program,
     Texts,
 )
-from humanlayer_agent.shell import Catalog, Effect, SimpleCommand, absolute_path
+from humanlayer_agent.shell import Catalog, Checkout, Effect, SimpleCommand, View, absolute_path
 
 FILE_KINDS = frozenset({"read", "write", "append", "delete", "move", "metadata", "execute"})
 CONTACTS = frozenset({"network", "listen"})
@@ -75,6 +75,10 @@ class Situation:
     """From where its paths may go."""
     around: Circumstances = UNKNOWN
     """What surrounds the action: when it is, and so on."""
+    checkouts: "dict[tuple[str, bool, bool, View], Checkout]" = field(default_factory=dict)
+    """What is checked out where it was looked up."""
+    files: dict[str, str] = field(default_factory=dict)
+    """The files that it was looked up in, each with the SHA-256 (hex) of its bytes; "" where there is none."""
     asked: bool = False
     """A rule has asked what surrounds the action, so that it may be judged otherwise a moment later."""
 
@@ -627,6 +631,8 @@ _BUILDERS: dict[str, Builder] = {
     "argv": lambda _c, v, _: _argv(v),
     "agent": lambda _c, v, _: _agent(v),
     "time": lambda _c, v, _: circumstances.time(v),
+    "requester": lambda _c, v, _: circumstances.requester(v),
+    "repo": lambda _c, v, excuses: circumstances.repository(v, excuses),
     "tool": lambda c, v, excuses: tool_calls.tool(v, c.paths, c.variables.get("HOME", "/"), excuses),
     "paths": lambda c, v, _: c._paths(v),
     "hosts": lambda c, v, excuses: c._among(v, _contacts, _host, _unseen_contact, excuses),

@@ -343,6 +343,23 @@ class Time(Written):
 
 
 @dataclass(frozen=True, slots=True)
+class Repository(Written):
+    """The git repository in which a command works, as its own files say. Several keys mean all of them."""
+
+    FEWEST = 1
+    branch: Texts | None = None
+    """The branch that is checked out; where none is, nothing matches."""
+    remote: Texts | None = None
+    """The address of one of its remotes; where that lets something through, of every one."""
+    clean: bool | None = None
+    """Nothing that git tracks differs from the last commit, or something does."""
+
+    def mistake(self) -> str:
+        """Say where it asks nothing."""
+        return "expected one of the keys branch, remote, clean" if self == Repository() else ""
+
+
+@dataclass(frozen=True, slots=True)
 class Match(Written):
     """A condition; every key that is given must hold."""
 
@@ -394,6 +411,10 @@ class Match(Written):
     """[The tool](#tool) that the agent calls, and what it gives it."""
     time: Time | None = None
     """[When it is](#time), by the clock of a time zone."""
+    requester: Texts | None = None
+    """Who started the run, as the log names them: `os:1000:alice`."""
+    repo: Repository | None = None
+    """[The repository](#repository) in which it works, and what is checked out there."""
     any: "Annotated[tuple[Match, ...], SOME] | None" = None
     """One of these conditions holds."""
     all: "Annotated[tuple[Match, ...], SOME] | None" = None
@@ -429,6 +450,14 @@ class Given(Written):
     """The moment, with its time zone: `2030-12-31T18:00:00+01:00`."""
     agent: str | None = None
     """Who proposes it."""
+    requester: str | None = None
+    """Who started the run."""
+    branch: str | None = None
+    """What is checked out; `""` where it is no branch."""
+    remotes: Names | None = None
+    """The addresses of the repository's remotes."""
+    clean: bool | None = None
+    """Nothing that git tracks differs from the last commit, or something does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -806,12 +835,15 @@ def _match(body: Mapping[str, Any]) -> Match:
         if (kind := _PARTS.get(key)) is not None:
             named = _FIELDS[kind]
             keys[key] = kind(**{named[k]: _plain(v) for k, v in value.items()})
-        elif key in ("argv", "agent"):
+        elif key in ("argv", "agent", "requester"):
             keys[key] = _texts(value)
         elif key in ("options", "attributes"):
             keys[key] = {name: _texts(patterns) for name, patterns in value.items()}
         elif key == "tool":
             keys[key] = _tool(value)
+        elif key == "repo":
+            said: dict[str, Any] = {k: _texts(v) if isinstance(v, list) else v for k, v in value.items()}
+            keys[key] = Repository(**said)
         elif key == "operands":
             keys[key] = Operands(**{k: _texts(v) for k, v in value.items()})
         elif key in ("any", "all"):

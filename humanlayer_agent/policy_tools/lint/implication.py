@@ -33,7 +33,10 @@ MAX_STEPS = 2_000
 """Beyond this nothing is shown."""
 
 _COMMAND_CLAUSES = frozenset(
-    str.split("program subcommand flags options attributes operands argv effects via inside parse agent tool")
+    str.split(
+        "program subcommand flags options attributes operands argv effects via inside parse agent tool "
+        "time requester repo"
+    )
 )
 """Clauses that say the same of a command and of each of its effects."""
 
@@ -153,7 +156,7 @@ def _of_values(side: Side) -> bool:
     """Does anything in a condition hang on whether one value matches, or every one?"""
     for name, value in (clause for match in side.matches for clause in clauses_of(match)):
         inner = value if name == "any" else [value] if name == "negated" else []
-        more = name in OF_VALUES and not (side.by_effect and name not in ("options", "attributes", "flags", "tool"))
+        more = name in OF_VALUES and not (side.by_effect and name not in _COMMAND_CLAUSES)
         if more or any(_of_values(replace(side, matches=_flat(each))) for each in inner):
             return True
     return False
