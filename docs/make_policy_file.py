@@ -84,6 +84,7 @@ SECTIONS = (
     Section("Tool arguments", "Argument", level=3),
     Section("Time", "Time", level=3),
     Section("Repository", "Repository", level=3),
+    Section("Limit", "Limit", level=3),
     Section("Flow", "Flow", level=3),
 )
 _TYPES = {
@@ -91,8 +92,8 @@ _TYPES = {
     "Identifier": "name", "RouteName": "name", "Names": "names", "Text": "word", "Texts": "words", "Kinds": "kinds",
     "RegexText": "regular expression", "Match": "condition", "Flow": "flow", "Program": "program", "Flags": "flags",
     "Operands": "operands", "Environment": "env", "Effects": "effects", "Paths": "paths", "Among": "names",
-    "Tool": "tool", "Argument": "argument", "Time": "time", "Repository": "repo",
-    "ZoneName": "time zone", "Moment": "moment",
+    "Tool": "tool", "Argument": "argument", "Time": "time", "Repository": "repo", "Limit": "limit",
+    "float": "number",    "ZoneName": "time zone", "Moment": "moment",
     "Override": "override", "Tests": "tests", "ExceptionTests": "tests", "Expiry": "day or moment",
     "RaisedRoute": "route", "Grantable": "grant", "WrittenDefaults": "defaults",
     "WrittenKeep": "keep", "WrittenConfinement": "confinement",

@@ -218,6 +218,8 @@ class Gate:
             raise ConfigError("durable: name the instance, by which a later run is known as the same agent's")
         self.director = director
         self.store = store
+        if hasattr(director, "count_by"):
+            director.count_by(store.used)
         self.asker = asker
         self.run_id = run_id or secrets.token_hex(16)
         self.agent = agent

@@ -159,6 +159,22 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """A number of things that an action does, and that are counted for limits of the policy.
+
+    Args:
+        counter: names what is counted.
+        amount: so much is added; of costs, in millionths.
+        within: the limits that it was judged to be within: "run", "hour" or "day", and how much that is. Where another
+            action was quicker, it is not started.
+    """
+
+    counter: str
+    amount: int
+    within: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Excused:
     """A rule that would have applied, had not the policy made an exception.
 
@@ -207,6 +223,7 @@ class PolicyDecision:
             certain before what only can't be ruled out. `reason` says the first.
         momentary: it hangs on what surrounds the action (the time, a branch ...), so that it may be judged otherwise a
             moment later: it is judged again right before it starts.
+        counts: what it adds to what is counted for limits.
         excused: what exceptions, and allows of programs of one's own, took out of the decision: without them, these
             rules would have asked or denied.
         keep: not all that it writes in the project is known, and it runs confined: so much of the project's own files
@@ -250,6 +267,7 @@ class PolicyDecision:
     findings: tuple[Finding, ...] = ()
     excused: tuple[Excused, ...] = ()
     momentary: bool = False
+    counts: tuple[Count, ...] = ()
 
     @property
     def limits(self) -> Limits:

@@ -129,6 +129,7 @@ class Director:
         self._unparsed = max(VERDICTS[layer.policy.defaults.unparsed] for layer in self.layers)
         self._search_path = environ.get("PATH", "")
         self._variables = frozenset(environ)
+        self._used: Callable[[str, str, str], int] | None = None
         self._in_force = self._on(self._now())
 
     @classmethod
@@ -266,10 +267,21 @@ class Director:
         situation.search_path = dict(action.env).get("PATH", "") if action.env else self._search_path
         return situation
 
+    def count_by(self, used: Callable[[str, str, str], int] | None) -> None:
+        """Have limits judged by what was used before, as a store says it (`Store.used`)."""
+        self._used = used
+
     def _around(self, action: Action) -> Circumstances:
         """Return what surrounds an action at this moment."""
         moved = is_moved_by((), action.env or self._variables)
-        return Circumstances(moment(self._now()), action.requester or None, None if moved else checkout_in)
+        used = self._used
+        return Circumstances(
+            moment(self._now()),
+            action.requester or None,
+            None if moved else checkout_in,
+            (lambda counter, per: used(counter, per, action.run_id)) if used is not None else None,
+            action.cost,
+        )
 
     def program(self, action: Action, reader: Reader | None = None, view: View | None = None) -> Program:
         """Return what `action` would run, as far as it can be seen.
@@ -372,6 +384,7 @@ class Director:
             situation=situation,
             reduced=rules.confine if self.reduced else None,
             keep=rules.keep,
+            counts=rules.counts(situation) if rules.counters else (),
         )
         return decision, judged
 

@@ -34,8 +34,10 @@ MAX_CHANGES = 2_000
 Change = Literal["without", "never"]
 _GROUPS = (
     *("program", "flags", "operands", "effects", "paths", "hosts", "names", "env", "options", "attributes"),
-    *("time", "repo"),
+    *("time", "repo", "limit"),
 )
+_NEEDED = frozenset({("time", "tz"), *(("limit", part) for part in ("count", "cost", "per", "of"))})
+"""Parts without which a clause is none."""
 Path = tuple[str | int, ...]
 
 
@@ -347,9 +349,9 @@ def _without(match: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, str, 
             for side in ("from", "to"):
                 for at, text, new in _without(value.get(side, {}), (*here, side)):
                     yield at, text, {**match, name: {**value, side: new}}
-        elif name in _GROUPS and len(value.keys() - {"tz"}) > 1:
+        elif name in _GROUPS and sum((name, part) not in _NEEDED for part in value) > 1:
             for part, inner in value.items():
-                if part == "tz":  # no time is without one
+                if (name, part) in _NEEDED:  # without it, it is no condition
                     continue
                 yield (
                     (*here, part),

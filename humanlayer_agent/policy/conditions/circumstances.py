@@ -1,19 +1,25 @@
-"""The conditions on what surrounds an action: when it is, who started the run, and what is checked out.
+"""The conditions on what surrounds an action: when it is, who started the run, what is checked out, and how
+much was done before.
 
 What is not known of it is neither so nor not so: then such a condition may hold.
 """
 
+import json
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from hashlib import sha256
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from humanlayer_agent.canonical_json import canonical
+from humanlayer_agent.policy.conditions.dataflow import about_effects
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.word_patterns import TextSet
-from humanlayer_agent.policy.language.policy import DAYS, Given, Repository, Texts, Time
+from humanlayer_agent.policy.language.policy import DAYS, Given, Limit, Match, Repository, Texts, Time
 from humanlayer_agent.shell import Checkout, Effect, SimpleCommand, places_asked
 
 if TYPE_CHECKING:
@@ -32,11 +38,15 @@ class Circumstances:
         moment: when it is, in UTC.
         requester: who started the run.
         checkout: tells what is checked out in a directory, as `checkout_in` does.
+        used: tells how much of a counter, by its name, was used before, by "run", "hour" or "day".
+        cost: what the action costs.
     """
 
     moment: datetime | None = None
     requester: str | None = None
     checkout: Callable[..., Checkout] | None = None
+    used: Callable[[str, str], int] | None = None
+    cost: float | None = None
 
 
 UNKNOWN = Circumstances()
@@ -48,7 +58,18 @@ def given(said: Given | None) -> Circumstances:
     if said is None:
         return UNKNOWN
     there = Checkout(said.branch, said.remotes, said.clean)
-    return Circumstances(moment(said.time or ""), said.requester, lambda *_, **__: there)
+    before = said.used
+
+    def used(counter: str, per: str) -> int:
+        return (before or 0) * (UNIT if counter.endswith(COST) else 1)
+
+    return Circumstances(
+        moment(said.time or ""),
+        said.requester,
+        lambda *_, **__: there,
+        used if before is not None else None,
+        said.cost,
+    )
 
 
 def moment(text: str) -> datetime | None:
@@ -119,6 +140,116 @@ def _checkout(place: str, situation: "Situation", settings: bool, clean: bool) -
         situation.checkouts[key] = found
         situation.files.update(found.files)
     return found
+
+
+# ---- how much was done ----------------------------------------------------------------------------------
+
+COST = "-cost"
+"""The end of the name of a counter of what actions cost."""
+UNIT = 1_000_000
+"""Costs are counted in millionths."""
+_REPEATED = frozenset({"loop", "function", "trap"})
+_LIST = re.compile(r"\$([a-z][a-z0-9_-]*)")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counter:
+    """Counts what a condition matches, in the commands of an action.
+
+    Args:
+        name: the same for all that count the same.
+        judge: the condition.
+        by_effect: effects are counted, not commands.
+        of_cost: what they cost is counted.
+    """
+
+    name: str
+    judge: "Clause"
+    by_effect: bool
+    of_cost: bool
+
+    def tally(self, situation: "Situation") -> "Tally":
+        """Return how much an action adds, counted once for each way in which it is judged."""
+        found = situation.tallies.get(self.name)
+        if found is None:
+            found = situation.tallies[self.name] = self._tally(situation)
+        return found
+
+    def _tally(self, situation: "Situation") -> "Tally":
+        least = seen = 0
+        known = situation.parse == "ok"
+        for command in situation.commands:
+            values = [self.judge(command, effect, situation) for effect in command.effects] if self.by_effect else []
+            if not self.by_effect or self.judge(command, None, situation) == MAYBE:
+                values.append(self.judge(command, None, situation))
+            least += values.count(YES)
+            hits = values.count(YES) + values.count(MAYBE)
+            seen += hits
+            often = command.via or not _REPEATED.isdisjoint(command.inside)
+            known = known and not (hits and often) and MAYBE not in values
+        if not self.of_cost:
+            return Tally(least, seen, seen if known else None)
+        cost = situation.around.cost
+        if cost is None:
+            return Tally(0, 0, None if seen or not known else 0)
+        amount = round(cost * UNIT)
+        return Tally(amount if least else 0, amount if seen else 0, amount if seen or not known else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How much an action adds to a counter: at least, as far as is seen, and at most (None: nobody knows)."""
+
+    least: int
+    seen: int
+    most: int | None
+
+
+def limit(
+    wanted: Limit, lists: Mapping[str, Sequence[str]], compiled: Callable[[Match], "Clause"]
+) -> "tuple[Clause, Counter]":
+    """Return the clause of `wanted`, and what counts for it.
+
+    Args:
+        lists: that the condition may name.
+        compiled: makes a clause of a condition.
+    """
+    assert wanted.of is not None
+    per, cost = str(wanted.per), wanted.cost
+    bound = round(cost * UNIT) if cost is not None else wanted.count or 0
+    counter = Counter(
+        _name(wanted.of, lists) + (COST if cost is not None else ""),
+        compiled(wanted.of),
+        about_effects(wanted.of),
+        cost is not None,
+    )
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: "Situation") -> int:
+        situation.asked = True
+        tally, used = counter.tally(situation), situation.around.used
+        if tally.most == 0:  # it adds nothing
+            return NO
+        if used is None:
+            return YES if tally.least > bound else MAYBE
+        before = used(counter.name, per)
+        if tally.least and before + tally.least > bound:
+            return YES
+        if tally.most is None or before + tally.most > bound:
+            return MAYBE
+        situation.bounds.add((counter.name, per, bound))
+        return NO
+
+    return judge, counter
+
+
+def _name(of: Match, lists: Mapping[str, Sequence[str]]) -> str:
+    """The name of what is counted: the same wherever it is said in the same words, with lists of the same entries."""
+    text = json.dumps(asdict(of), sort_keys=True)
+    named = dict.fromkeys(_LIST.findall(text))
+    while more := [n for name in named for e in lists.get(name, ()) for n in _LIST.findall(e) if n not in named]:
+        named.update(dict.fromkeys(more))
+    entries = {name: list(lists[name]) for name in named if name in lists}
+    return sha256(canonical([text, entries])).hexdigest()
 
 
 # ---- when it is -----------------------------------------------------------------------------------------

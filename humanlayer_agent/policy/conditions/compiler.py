@@ -16,7 +16,7 @@ from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions import circumstances, containment, dataflow, linear_regex, tool_calls
 from humanlayer_agent.policy.conditions import operand_names as named
 from humanlayer_agent.policy.conditions import word_patterns as words
-from humanlayer_agent.policy.conditions.circumstances import UNKNOWN, Circumstances
+from humanlayer_agent.policy.conditions.circumstances import UNKNOWN, Circumstances, Counter, Tally
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
 from humanlayer_agent.policy.conditions.word_patterns import TextSet
@@ -25,6 +25,7 @@ from humanlayer_agent.policy.language.policy import (
     Effects,
     Environment,
     Flags,
+    Limit,
     Match,
     Operands,
     Paths,
@@ -79,6 +80,10 @@ class Situation:
     """What is checked out where it was looked up."""
     files: dict[str, str] = field(default_factory=dict)
     """The files that it was looked up in, each with the SHA-256 (hex) of its bytes; "" where there is none."""
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    """How much it adds to each counter."""
+    bounds: set[tuple[str, str, int]] = field(default_factory=set)
+    """The limits that it was judged to be within: counter, run or time, and how much that is."""
     asked: bool = False
     """A rule has asked what surrounds the action, so that it may be judged otherwise a moment later."""
 
@@ -130,6 +135,8 @@ class Compiler:
         self.lists, self.variables = lists, variables
         self._links = Links() if links is None else links
         self._sets: dict[tuple[str, ...], PathSet] = {}
+        self.counters: list[Counter] = []
+        """What is counted for the conditions that were compiled."""
 
     def match(self, match: Match, *, excuses: bool = False) -> Clause:
         """`match` as one closure."""
@@ -230,6 +237,12 @@ class Compiler:
     def _env(self, env: Environment, excuses: bool) -> Clause:
         places = self.paths(env.value_in) if env.value_in is not None else None
         return named.variables(self.texts(env.any or ()), places, every=excuses)
+
+    def _limit(self, limit: Limit, excuses: bool) -> Clause:
+        # Counted is what may be meant, whatever hangs on it.
+        clause, counter = circumstances.limit(limit, self.lists, self.match)
+        self.counters.append(counter)
+        return clause
 
     def _every(self, matches: Sequence[Match], excuses: bool) -> Clause:
         return all_of([self.match(m, excuses=excuses) for m in matches])
@@ -637,6 +650,7 @@ _BUILDERS: dict[str, Builder] = {
     "paths": lambda c, v, _: c._paths(v),
     "hosts": lambda c, v, excuses: c._among(v, _contacts, _host, _unseen_contact, excuses),
     "names": lambda c, v, excuses: c._among(v, named.named, named.name_in, lambda x, e, s: _unseen(x, e), excuses),
+    "limit": Compiler._limit,
     "all": Compiler._every,
     "any": Compiler._either,
     "negated": Compiler._negated,

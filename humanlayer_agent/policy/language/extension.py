@@ -407,6 +407,8 @@ def _filled(unit: Unit, match: Mapping[str, Any], where: tuple[Key, ...]) -> dic
             found[key] = [_filled(unit, each, (*at, i)) for i, each in enumerate(value)]
         elif key == "not":
             found[key] = _filled(unit, value, at)
+        elif key == "limit":
+            found[key] = {k: _filled(unit, v, (*at, k)) if k == "of" else v for k, v in value.items()}
         elif key == "flow":
             found[key] = {k: _filled(unit, v, (*at, k)) if k != "through" else v for k, v in value.items()}
         else:

@@ -360,6 +360,37 @@ class Repository(Written):
 
 
 @dataclass(frozen=True, slots=True)
+class Limit(Written):
+    """More than so much would be done, with this action and what the store knows to have started before it. What runs
+    counts, also what a human approved; what is counted is the same wherever `of` says the same.
+    """
+
+    FEWEST = 3
+    count: Annotated[int, Form(ge=0, le=1_000_000)] | None = None
+    """So many commands, or effects where `of` is about effects, are within the limit."""
+    cost: Annotated[float, Form(ge=0, le=1_000_000_000)] | None = None
+    """What such actions may cost together, as whoever has them judged says of each (`Action.cost`)."""
+    per: Literal["run", "hour", "day"] | None = None
+    """In one run; or in the last hour, or the last 24 hours, of all runs in the store."""
+    of: "Match | None" = None
+    """What is counted."""
+
+    def mistake(self) -> str:
+        """Say where it is not exactly one limit."""
+        if (self.count is None) == (self.cost is None):
+            return "expected one of the keys count, cost"
+        missing = "per" if self.per is None else "of" if self.of is None else ""
+        if missing:
+            return f"the key {missing!r} is missing"
+        return "what is counted can't hang on a limit, or on a flow" if self.of is not None and _hangs(self.of) else ""
+
+
+def _hangs(match: "Match") -> bool:
+    inner = (*(match.any or ()), *(match.all or ()), *([match.negated] if match.negated is not None else []))
+    return match.limit is not None or match.flow is not None or any(map(_hangs, inner))
+
+
+@dataclass(frozen=True, slots=True)
 class Match(Written):
     """A condition; every key that is given must hold."""
 
@@ -415,6 +446,8 @@ class Match(Written):
     """Who started the run, as the log names them: `os:1000:alice`."""
     repo: Repository | None = None
     """[The repository](#repository) in which it works, and what is checked out there."""
+    limit: Limit | None = None
+    """[More than so much](#limit) would be done in this run, hour or day."""
     any: "Annotated[tuple[Match, ...], SOME] | None" = None
     """One of these conditions holds."""
     all: "Annotated[tuple[Match, ...], SOME] | None" = None
@@ -458,6 +491,10 @@ class Given(Written):
     """The addresses of the repository's remotes."""
     clean: bool | None = None
     """Nothing that git tracks differs from the last commit, or something does."""
+    used: Annotated[int, Form(ge=0, le=1_000_000)] | None = None
+    """So much of each [limit](#limit) was used before; of one on the cost, in whole units."""
+    cost: Annotated[float, Form(ge=0, le=1_000_000_000)] | None = None
+    """What the action costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -850,6 +887,9 @@ def _match(body: Mapping[str, Any]) -> Match:
             keys[key] = tuple(_match(m) for m in value)
         elif key == "not":
             keys["negated"] = _match(value)
+        elif key == "limit":
+            counted: dict[str, Any] = {**value, "of": _match(value["of"])}
+            keys[key] = Limit(**counted)
         elif key == "flow":
             to = _match(value["to"]) if "to" in value else None
             keys[key] = Flow(_match(value["from"]), to, _plain(value.get("through")))

@@ -21,6 +21,7 @@ from humanlayer_agent.policy.language.policy import (
     Environment,
     Flags,
     Flow,
+    Limit,
     Match,
     Operands,
     Paths,
@@ -35,7 +36,7 @@ MAX_STEPS = 2_000
 _COMMAND_CLAUSES = frozenset(
     str.split(
         "program subcommand flags options attributes operands argv effects via inside parse agent tool "
-        "time requester repo"
+        "time requester repo limit"
     )
 )
 """Clauses that say the same of a command and of each of its effects."""
@@ -204,7 +205,7 @@ def _clause(name: str, given: object, a: Side, wanted: object, b: Side) -> bool:
             return all(each in wanted or each.partition(" ")[0] in wanted for each in given)
         case tuple(), tuple() if name != "argv":
             return set(given) <= set(wanted)
-        case (Flow(), Flow()) | (Tool(), Tool()):  # it may name lists
+        case (Flow(), Flow()) | (Tool(), Tool()) | (Limit(), Limit()):  # it may name lists
             return given == wanted and a.compiler.lists == b.compiler.lists
     return given == wanted
 

@@ -111,7 +111,16 @@ def circumstances(rule: Rule) -> list[Given]:
     """The circumstances that a rule is tried in: those of its examples, else what its condition is about."""
     told = dict.fromkeys(group.circumstances for group in rule.tests.given)
     first = next(iter(told), Given(agent=agent_of(rule.when) or None))
-    return list(dict.fromkeys([*told, first, *(replace(first, time=at) for at in _moments(rule.when))]))
+    used = [replace(first, used=bound, cost=1.0) for bound in _limits(rule.when)]
+    return list(dict.fromkeys([*told, first, *(replace(first, time=at) for at in _moments(rule.when)), *used]))
+
+
+def _limits(match: Match) -> Iterator[int]:
+    """So much is within the limits of a condition."""
+    if match.limit is not None:
+        yield round(match.limit.cost if match.limit.cost is not None else match.limit.count or 0)
+    for inner in inner_of(match):
+        yield from _limits(inner)
 
 
 def _moments(match: Match) -> Iterator[str]:
@@ -215,6 +224,8 @@ def inner_of(match: Match) -> Iterator[Match]:
     yield from match.all or ()
     if match.negated is not None:
         yield match.negated
+    if match.limit is not None and match.limit.of is not None:
+        yield match.limit.of
     if match.flow is not None:
         yield match.flow.source
         if match.flow.to is not None:
