@@ -34,7 +34,7 @@ MAX_CHANGES = 2_000
 Change = Literal["without", "never"]
 _GROUPS = (
     *("program", "flags", "operands", "effects", "paths", "hosts", "names", "env", "options", "attributes"),
-    *("time", "repo", "limit"),
+    *("time", "repo", "limit", "sql"),
 )
 _NEEDED = frozenset({("time", "tz"), *(("limit", part) for part in ("count", "cost", "per", "of"))})
 """Parts without which a clause is none."""

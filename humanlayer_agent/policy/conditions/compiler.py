@@ -21,6 +21,7 @@ from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
 from humanlayer_agent.policy.conditions.word_patterns import TextSet
 from humanlayer_agent.policy.language.policy import (
+    SQL_KINDS,
     Among,
     Effects,
     Environment,
@@ -30,6 +31,7 @@ from humanlayer_agent.policy.language.policy import (
     Operands,
     Paths,
     Program,
+    Sql,
     Texts,
 )
 from humanlayer_agent.shell import Catalog, Checkout, Effect, SimpleCommand, View, absolute_path
@@ -237,6 +239,31 @@ class Compiler:
     def _env(self, env: Environment, excuses: bool) -> Clause:
         places = self.paths(env.value_in) if env.value_in is not None else None
         return named.variables(self.texts(env.any or ()), places, every=excuses)
+
+    def _sql(self, sql: Sql, excuses: bool) -> Clause:
+        kinds = frozenset(sql.kinds) if sql.kinds is not None else None
+        some = self.texts(sql.any) if sql.any is not None else None
+        none = self.texts(sql.none) if sql.none is not None else None
+
+        def holds(effect: Effect) -> int:
+            value = YES if kinds is None or _statement_kind(effect) in kinds else NO
+            if some is not None and value != NO:
+                value = min(value, _table(effect, some))
+            if none is not None and value != NO:
+                value = min(value, YES - _table(effect, none))
+            return value
+
+        def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+            speaks = _speaks_sql(command)
+            if effect is not None:
+                unread = effect.unread or (effect.kind, effect.role) == ("execute", "database")
+                return holds(effect) if effect.kind == "database" else MAYBE if speaks and unread else NO
+            said = [holds(each) for each in command.effects if each.kind == "database"]
+            unread = any(e.unread or (e.kind, e.role) == ("execute", "database") for e in command.effects)
+            unseen = MAYBE if speaks and (unread or not command.resolved) else NO
+            return _all_of(said, unseen) if excuses else _any_of(said, unseen)
+
+        return judge
 
     def _limit(self, limit: Limit, excuses: bool) -> Clause:
         # Counted is what may be meant, whatever hangs on it.
@@ -615,6 +642,34 @@ def _contacts(command: SimpleCommand, effect: Effect | None) -> list[Effect]:
     return [e for e in ([effect] if effect is not None else command.effects) if e.kind in CONTACTS]
 
 
+def _speaks_sql(command: SimpleCommand) -> bool:
+    return command.program in _SQL_CLIENTS or any("database" in (e.kind, e.role) for e in command.effects)
+
+
+_SQL_CLIENTS = frozenset({"sqlite3", "psql", "mysql", "mariadb"})
+
+
+def _statement_kind(effect: Effect) -> str:
+    if effect.role in ("read", "secret"):
+        return "select"
+    verb = effect.origin.partition(" ")[0]
+    return verb if verb in SQL_KINDS else "create" if verb == "into" else "other"
+
+
+def _table(effect: Effect, patterns: Sequence[str]) -> int:
+    """Tell whether the table of a statement is among some. What qualifies a name counts where both have it; where only
+    the pattern has, nobody knows.
+    """
+    if effect.operand is None:
+        return MAYBE
+    name, best = effect.operand.lower().split("."), NO
+    for pattern in patterns:
+        parts = pattern.lower().split(".")
+        if all(fnmatch.fnmatchcase(n, p) for n, p in zip(reversed(name), reversed(parts), strict=False)):
+            best = max(best, YES if len(parts) <= len(name) else MAYBE)
+    return best if effect.resolved else min(best, MAYBE)
+
+
 def _host(effect: Effect, patterns: Sequence[str]) -> int:
     if effect.operand is None:
         return MAYBE
@@ -650,6 +705,7 @@ _BUILDERS: dict[str, Builder] = {
     "paths": lambda c, v, _: c._paths(v),
     "hosts": lambda c, v, excuses: c._among(v, _contacts, _host, _unseen_contact, excuses),
     "names": lambda c, v, excuses: c._among(v, named.named, named.name_in, lambda x, e, s: _unseen(x, e), excuses),
+    "sql": Compiler._sql,
     "limit": Compiler._limit,
     "all": Compiler._every,
     "any": Compiler._either,

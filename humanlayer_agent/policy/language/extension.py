@@ -252,7 +252,7 @@ def _visible_lists(unit: Unit) -> dict[str, list[str]]:
 
 
 def _name_lists(unit: Unit, match: Match, path: tuple[Key, ...], named: dict[str, list[str]]) -> None:
-    groups = {"paths": match.paths, "hosts": match.hosts, "names": match.names, "env": match.env}
+    groups = {"paths": match.paths, "hosts": match.hosts, "names": match.names, "env": match.env, "sql": match.sql}
     for key, group in groups.items():
         for part, name_of_it in keys_of(type(group)).items() if group is not None else ():
             entries = getattr(group, name_of_it)
@@ -274,6 +274,8 @@ def _name_lists(unit: Unit, match: Match, path: tuple[Key, ...], named: dict[str
         _name_lists(unit, inner, (*path, "all", n), named)
     if match.negated is not None:
         _name_lists(unit, match.negated, (*path, "not"), named)
+    if match.limit is not None and match.limit.of is not None:
+        _name_lists(unit, match.limit.of, (*path, "limit", "of"), named)
     if match.flow is not None:
         _name_lists(unit, match.flow.source, (*path, "flow", "from"), named)
         if match.flow.to is not None:
@@ -388,6 +390,7 @@ _LISTS = {
     "hosts": keys_of(Among),
     "names": keys_of(Among),
     "env": keys_of(Environment),
+    "sql": {"any_in": "any", "none_in": "none"},
     "program": {"path": "path"},
 }
 """The keys of a condition below which `$name` stands for a list."""

@@ -115,6 +115,11 @@ RouteName = Annotated[str, Form(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Sentence = Annotated[str, Form(max_length=400)]
 _DAY_OR_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+(Z|[+-][0-9]{2}:?[0-9]{2}))?$"
 Expiry = Annotated[str, Form(before=_expiry, shown=lambda schema: {**schema, "pattern": _DAY_OR_MOMENT})]
+SQL_KINDS = (
+    *("select", "insert", "update", "delete", "merge", "replace", "truncate", "drop", "create", "alter", "rename"),
+    *("copy", "grant", "revoke", "other"),
+)
+SqlKind = Annotated[str, Form(of=lambda: Literal[SQL_KINDS])]
 DayText = Annotated[str, Form(pattern=f"^({DAYS})(-({DAYS}))?$")]
 HoursText = Annotated[str, Form(pattern=f"^{_CLOCK}-{_CLOCK}$", after=_hours)]
 DatesText = Annotated[str, Form(before=_dates, shown=lambda schema: {**schema, "pattern": f"^{_DATE}(/{_DATE})?$"})]
@@ -360,6 +365,26 @@ class Repository(Written):
 
 
 @dataclass(frozen=True, slots=True)
+class Sql(Written):
+    """A statement of SQL that a client sends, as far as it is read (sqlite3, psql, mysql): of one of these kinds, on
+    one of these tables. Tables are patterns, or `$name` of a list; `orders` is also `shop.orders`.
+    """
+
+    __pydantic_config__ = spelled(any="any_in", none="none_in")
+    FEWEST = 1
+    kinds: Annotated[tuple[SqlKind, ...], LISTED] | None = None
+    """What the statement does; what only reads is `select`, what is none of the others `other`."""
+    any: Names | None = None
+    """The table is among these; where that lets something through, that of every statement."""
+    none: Names | None = None
+    """The table is not among these."""
+
+    def mistake(self) -> str:
+        """Say where it asks nothing."""
+        return "expected one of the keys kinds, any_in, none_in" if self == Sql() else ""
+
+
+@dataclass(frozen=True, slots=True)
 class Limit(Written):
     """More than so much would be done, with this action and what the store knows to have started before it. What runs
     counts, also what a human approved; what is counted is the same wherever `of` says the same.
@@ -448,6 +473,8 @@ class Match(Written):
     """[The repository](#repository) in which it works, and what is checked out there."""
     limit: Limit | None = None
     """[More than so much](#limit) would be done in this run, hour or day."""
+    sql: Sql | None = None
+    """[A statement](#sql) of SQL: its kind, and its tables."""
     any: "Annotated[tuple[Match, ...], SOME] | None" = None
     """One of these conditions holds."""
     all: "Annotated[tuple[Match, ...], SOME] | None" = None
@@ -862,6 +889,7 @@ _PARTS: dict[str, type[Written]] = {
     "hosts": Among,
     "names": Among,
     "time": Time,
+    "sql": Sql,
 }
 _FIELDS = {kind: keys_of(kind) for kind in _PARTS.values()}
 

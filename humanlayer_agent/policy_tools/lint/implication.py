@@ -26,6 +26,7 @@ from humanlayer_agent.policy.language.policy import (
     Operands,
     Paths,
     Program,
+    Sql,
     Texts,
     Tool,
 )
@@ -205,7 +206,7 @@ def _clause(name: str, given: object, a: Side, wanted: object, b: Side) -> bool:
             return all(each in wanted or each.partition(" ")[0] in wanted for each in given)
         case tuple(), tuple() if name != "argv":
             return set(given) <= set(wanted)
-        case (Flow(), Flow()) | (Tool(), Tool()) | (Limit(), Limit()):  # it may name lists
+        case (Flow(), Flow()) | (Tool(), Tool()) | (Limit(), Limit()) | (Sql(), Sql()):  # it may name lists
             return given == wanted and a.compiler.lists == b.compiler.lists
     return given == wanted
 

@@ -207,6 +207,10 @@ def _collect(subject: "Subject", rule: Rule, match: Match, named: Named) -> None
     named.names += [host_in(name) for name in variables if not name.startswith("!")]
     values = match.env.value_in if match.env is not None else None
     named.paths += [path_in(fill(p, compiler.variables)) for p in compiler.texts(values or ())]
+    if match.sql is not None:
+        tables = [host_in(name) for name in compiler.texts(match.sql.any or ())] or ["t"]
+        shapes = [_STATEMENTS.get(kind, _STATEMENTS["select"]) for kind in match.sql.kinds or _STATEMENTS]
+        named.lines += [f"psql app -c '{shape.format(t)}'" for shape in shapes for t in tables[:4]]
     named.via += match.via or ()
     named.inside += match.inside or ()
     named.parse += match.parse or ()
@@ -309,6 +313,20 @@ _CONSTRUCTS = {
     "process-substitution": "cat <({})",
     "heredoc": "bash <<'EOF'\n{}\nEOF",
 }
+
+
+_STATEMENTS = {
+    "select": "select * from {}",
+    "insert": "insert into {} values (1)",
+    "update": "update {} set a = 1",
+    "delete": "delete from {}",
+    "truncate": "truncate {}",
+    "drop": "drop table {}",
+    "create": "create table {} (a int)",
+    "alter": "alter table {} add a int",
+    "grant": "grant select on {} to a",
+}
+"""A statement of most kinds."""
 
 
 def _spread(items: Sequence[str], most: int) -> list[str]:

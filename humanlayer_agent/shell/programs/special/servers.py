@@ -30,12 +30,18 @@ def psql(run: Run, spec: Spec, fields: list[Field]) -> None:
     if "version" not in flags:
         _postgresql_server(run, arguments)
     _note(run, spec, arguments, 2)
+    named = [use.value for use in arguments.options if use.option.name == "database" and use.value is not None]
+    run.command.attributes["database"] = [_database(each.text) for each in [*named, *arguments.operands[:1]][:1]] or [
+        None
+    ]
+    run.command.attributes["user"] = [*run.command.options.get("user", ())] or [None]
     if "list" in flags:
         place = run.command.effects[0].operand or "an unknown server"
         label = f"PostgreSQL on {place}"
         run.effect("database", "read", "its databases", True, run.command.span, "psql -l", value=label)
     elif not flags & {"version", "command", "file"}:
         given(run)
+    _settle(run, [])
 
 
 def mysql(run: Run, spec: Spec, fields: list[Field]) -> None:
@@ -49,8 +55,34 @@ def mysql(run: Run, spec: Spec, fields: list[Field]) -> None:
         if not hosts:  # ~/.my.cnf says which
             run.effect("network", "database", "the server of its settings", True, run.command.span, "mysql")
     _note(run, spec, arguments, 1)
+    databases = [*run.command.options.get("database", ()), *(each.text for each in arguments.operands)]
+    run.command.attributes["database"] = databases or [None]
+    run.command.attributes["user"] = [*run.command.options.get("user", ())] or [None]
     if not flags & {"version", "execute"}:
         given(run)
+    used = [each.operand for each in run.command.effects if each.origin.startswith("use")]
+    _settle(run, used)
+
+
+def _settle(run: Run, used: list[str | None]) -> None:
+    """Note that statements go to other databases as well; which, nobody knows where not all of them were read."""
+    run.command.attributes["database"] += [*used, *([] if run.command.resolved else [None])]
+
+
+def _database(text: str | None) -> str | None:
+    """The database that a name, a URI or a string of settings names; None where it is not known."""
+    if text is None or ("=" not in text and "://" not in text):
+        return text or None
+    if "://" in text:
+        try:
+            parsed = urlsplit(text)
+        except ValueError:
+            return None
+        named = parsed.path.removeprefix("/")
+        plain = re.fullmatch(r"[\w.-]+", named) and "dbname" not in parsed.query
+        return named if plain else None
+    found = {name: plain or quoted for name, quoted, plain in _PAIR.findall(text)}
+    return found.get("dbname") or None
 
 
 def _note(run: Run, spec: Spec, arguments: Arguments, operands: int) -> None:
