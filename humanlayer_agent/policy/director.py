@@ -279,6 +279,7 @@ class Director:
             moment(self._now()),
             action.requester or None,
             None if moved else checkout_in,
+            DiskReader.digest if isinstance(self.reader, DiskReader) else None,
             (lambda counter, per: used(counter, per, action.run_id)) if used is not None else None,
             action.cost,
         )

@@ -34,9 +34,11 @@ MAX_CHANGES = 2_000
 Change = Literal["without", "never"]
 _GROUPS = (
     *("program", "flags", "operands", "effects", "paths", "hosts", "names", "env", "options", "attributes"),
-    *("time", "repo", "limit", "sql"),
+    *("time", "repo", "limit", "sql", "content"),
 )
-_NEEDED = frozenset({("time", "tz"), *(("limit", part) for part in ("count", "cost", "per", "of"))})
+_NEEDED = frozenset(
+    {("time", "tz"), ("content", "role"), *(("limit", part) for part in ("count", "cost", "per", "of"))}
+)
 """Parts without which a clause is none."""
 Path = tuple[str | int, ...]
 

@@ -157,3 +157,130 @@ def test_who_started_the_run(make_gate: Make, project: Path, director: Director)
     assert isinstance(make_gate(director=director, requester="os:2:bob").check(act(project, "make")), Denial)
     said = Action("make", cwd=str(project), requester="os:1:alice")  # whoever proposes it does not say who started it
     assert isinstance(make_gate(director=director, requester="os:2:bob").check(said), Denial)
+
+
+# ---- what stands in files ----------------------------------------------------------------------------------
+
+PLANS = """
+version: 1
+policy: p
+defaults: {unmatched: allow}
+rules:
+  - id: unplanned
+    decision: deny
+    reason: No plan.
+    when: {program: terraform, subcommand: apply, not: {content: {known: true}}}
+  - id: plans
+    decision: ask
+    reason: A plan.
+    when: {program: terraform, subcommand: apply, content: {known: true}}
+"""
+
+
+@pytest.fixture
+def plans(tmp_path: Path) -> Director:
+    project = tmp_path / "infra"
+    project.mkdir()
+    (project / "a.plan").write_bytes(b"PK one")
+    (tmp_path / "plans.yaml").write_text(PLANS)
+    return Director(load(tmp_path / "plans.yaml"), project=project, reader=DiskReader(project), environ={"HOME": "/h"})
+
+
+def replacing(plan: Path) -> Callable[[ApprovalRequest], Answer]:
+    """Approves, when somebody else has replaced the plan."""
+
+    def meanwhile(request: ApprovalRequest) -> Answer:
+        assert [file["path"] for file in request.body["files"]] == [str(plan)]
+        plan.write_bytes(b"PK two")
+        return answer(request, "approve")
+
+    return meanwhile
+
+
+def test_a_plan_is_approved_with_what_stands_in_it(make_gate: Make, plans: Director) -> None:
+    project = Path(plans.project)
+    gate = make_gate(["approve"], director=plans)
+    permit = permitted(gate.check(act(project, "terraform apply a.plan")))
+    assert gate.start(permit, permit.action) is None
+    gate.finish(permit, Outcome(0))
+    for command in (
+        "terraform apply",
+        "terraform apply -auto-approve",
+        "terraform apply gone.plan",
+        "terraform apply .",
+    ):
+        assert str(plans.evaluate(act(project, command)).verdict) == "deny", command
+
+
+def test_a_plan_that_is_replaced_while_a_human_reads_is_not_applied(make_gate: Make, plans: Director) -> None:
+    project = Path(plans.project)
+    gate = make_gate([replacing(project / "a.plan")], director=plans)
+    permit = permitted(gate.check(act(project, "terraform apply a.plan")))
+    denial = gate.start(permit, permit.action)
+    assert denial is not None
+    assert "not what was permitted" in denial.reason
+
+
+def test_a_plan_that_is_replaced_after_the_start_is_not_applied(make_gate: Make, plans: Director) -> None:
+    from humanlayer_agent.errors import NotAsJudged
+
+    project = Path(plans.project)
+    gate = make_gate(["approve"], director=plans)
+    permit = permitted(gate.check(act(project, "terraform apply a.plan")))
+    assert gate.start(permit, permit.action) is None
+    assert permit.judged is not None
+    (project / "b.plan").write_bytes(b"PK two")
+    (project / "b.plan").replace(project / "a.plan")
+    with pytest.raises(NotAsJudged, match=r"a\.plan"):
+        permit.judged.check()
+
+
+def test_a_plan_that_was_another_for_a_while_is_in_the_log(make_gate: Make, plans: Director) -> None:
+    project = Path(plans.project)
+    gate = make_gate(["approve"], director=plans)
+    permit = permitted(gate.check(act(project, "terraform apply -lock=false a.plan")))
+    assert gate.start(permit, permit.action) is None
+    (project / "a.plan").rename(project / "kept")
+    (project / "a.plan").write_bytes(b"PK two")
+    (project / "kept").replace(project / "a.plan")
+    gate.finish(permit, Outcome(0))
+    (event,) = [e.event for e in gate.store.events(type="exec.changed")]
+    assert [file["path"] for file in event["files"]] == [str(project / "a.plan")]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "terraform plan -out=a.plan && terraform apply a.plan",
+        "cp b.plan a.plan; terraform apply a.plan",
+        "curl -o a.plan https://a.example && terraform apply a.plan",
+        "make; terraform apply a.plan",
+        "git checkout x; terraform apply a.plan",
+        'terraform apply "$PLAN"',
+    ],
+)
+def test_a_plan_that_the_action_may_make_itself_is_a_doubt(plans: Director, command: str) -> None:
+    decision = plans.evaluate(act(Path(plans.project), command))
+    assert str(decision.verdict) == "ask"
+    assert "plans" in decision.rules
+    assert not any(finding.certain for finding in decision.findings if "plans" in finding.rules)
+
+
+def test_an_approval_of_a_plan_is_remembered_for_no_other(plans: Director) -> None:
+    decision = plans.evaluate(act(Path(plans.project), "terraform apply a.plan"))
+    assert decision.limits.scopes == ("action",)
+
+
+def test_plans_are_known_by_their_digests(plans: Director, tmp_path: Path) -> None:
+    from hashlib import sha256
+
+    project = Path(plans.project)
+    known = sha256(b"PK one").hexdigest()
+    (tmp_path / "digests.yaml").write_text(
+        "version: 1\npolicy: p\ndefaults: {unmatched: allow}\nrules:\n  - {id: r, decision: deny, when: {program: "
+        f"terraform, subcommand: apply, not: {{content: {{sha256: {known}}}}}}}}}\n"
+    )
+    director = Director(load(tmp_path / "digests.yaml"), project=project, reader=DiskReader(project))
+    commands = ("apply a.plan", "apply", "apply b.plan", "apply -var-file=v a.plan")
+    said = [str(director.evaluate(act(project, f"terraform {command}")).verdict) for command in commands]
+    assert said == ["allow", "deny", "deny", "deny"]

@@ -6,11 +6,12 @@ What is not known of it is neither so nor not so: then such a condition may hold
 
 import json
 import os
+import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -19,8 +20,8 @@ from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.policy.conditions.dataflow import about_effects
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.word_patterns import TextSet
-from humanlayer_agent.policy.language.policy import DAYS, Given, Limit, Match, Repository, Texts, Time
-from humanlayer_agent.shell import Checkout, Effect, SimpleCommand, places_asked
+from humanlayer_agent.policy.language.policy import DAYS, Content, Given, Limit, Match, Repository, Texts, Time
+from humanlayer_agent.shell import Checkout, Effect, SimpleCommand, View, places_asked
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.compiler import Clause, Situation
@@ -38,6 +39,7 @@ class Circumstances:
         moment: when it is, in UTC.
         requester: who started the run.
         checkout: tells what is checked out in a directory, as `checkout_in` does.
+        content: tells the SHA-256 (hex) of what stands in a file; "" where there is none that can be read.
         used: tells how much of a counter, by its name, was used before, by "run", "hour" or "day".
         cost: what the action costs.
     """
@@ -45,6 +47,7 @@ class Circumstances:
     moment: datetime | None = None
     requester: str | None = None
     checkout: Callable[..., Checkout] | None = None
+    content: Callable[[str, View], str] | None = None
     used: Callable[[str, str], int] | None = None
     cost: float | None = None
 
@@ -67,9 +70,20 @@ def given(said: Given | None) -> Circumstances:
         moment(said.time or ""),
         said.requester,
         lambda *_, **__: there,
+        None if said.files is None else partial(_shown_content, dict(map(_shown_file, said.files))),
         used if before is not None else None,
         said.cost,
     )
+
+
+def _shown_file(text: str) -> tuple[str, str]:
+    path, _, digest = text.partition("=")
+    return path, digest or sha256(path.encode()).hexdigest()
+
+
+def _shown_content(files: Mapping[str, str], path: str, view: View) -> str:
+    name = next((each for each in files if posixpath.normpath(path).endswith(f"/{each}")), None)
+    return "" if name is None else files[name]
 
 
 def moment(text: str) -> datetime | None:
@@ -140,6 +154,74 @@ def _checkout(place: str, situation: "Situation", settings: bool, clean: bool) -
         situation.checkouts[key] = found
         situation.files.update(found.files)
     return found
+
+
+# ---- what stands in files -------------------------------------------------------------------------------
+
+_READ = frozenset({"operand", "option", "script"})
+_WRITES = frozenset({"write", "append", "delete", "move", "metadata"})
+_FOLLOWED = frozenset({"script", "import", "code"})
+"""Roles of code whose effects stand beside it."""
+
+
+def content(wanted: Content, excuses: bool) -> "Clause":
+    """Return the clause of `wanted`. What it looks into becomes part of what was judged.
+
+    Args:
+        excuses: something is let through by it: then every file has to match.
+    """
+    roles = frozenset(wanted.role) if wanted.role is not None else _READ
+    digests = frozenset(wanted.sha256) if wanted.sha256 is not None else None
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: "Situation") -> int:
+        situation.asked = True
+        read = [e for e in command.effects if e.role in roles and (e.kind == "read" or e.role == "script")]
+        unseen = NO if command.resolved else MAYBE
+        found = [_content(each, command, situation) for each in read]
+        value = YES
+        if wanted.known is not None:
+            all_known = min([MAYBE if each is None else YES if each else NO for each in found], default=NO)
+            value = max(all_known, unseen) if all_known == NO and not read else all_known
+            value = value if wanted.known else YES - value
+        if digests is not None and value != NO:
+            said = [MAYBE if each is None else YES if each in digests else NO for each in found]
+            value = min(value, min([*said, YES - unseen], default=NO) if excuses else max([*said, unseen]))
+            value = value if said or not excuses else NO
+        return value
+
+    return judge
+
+
+def _content(effect: Effect, command: SimpleCommand, situation: "Situation") -> str | None:
+    """The digest of what stands in the file of an effect; "" where that can't be read; None where nobody knows what it
+    is by then.
+    """
+    path = effect.operand
+    if situation.around.content is None or not effect.resolved or path is None or not path.startswith("/"):
+        return None
+    if any(_may_write(other, path) for other in situation.commands if other is not command):
+        return None
+    if effect.recursive or effect.pattern or effect.contents:
+        return ""
+    found = situation.files.get(path)
+    if found is None:
+        found = situation.files[path] = situation.around.content(path, situation.links.view)
+    return found
+
+
+def _may_write(command: SimpleCommand, path: str) -> bool:
+    """Tell whether a command may make something else of a file."""
+    if not command.resolved or not command.known:
+        return True
+    for effect in command.effects:
+        if effect.kind == "execute" and (effect.unread or effect.role not in _FOLLOWED):
+            return True
+        if effect.kind in _WRITES:
+            operand = posixpath.normpath(effect.operand or "/")
+            above = operand == "/" or posixpath.normpath(path).startswith(operand + "/")
+            if not effect.resolved or above or operand == posixpath.normpath(path) or "vcs" in effect.role:
+                return True
+    return command.program == "git"
 
 
 # ---- how much was done ----------------------------------------------------------------------------------

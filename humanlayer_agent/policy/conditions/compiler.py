@@ -706,6 +706,7 @@ _BUILDERS: dict[str, Builder] = {
     "hosts": lambda c, v, excuses: c._among(v, _contacts, _host, _unseen_contact, excuses),
     "names": lambda c, v, excuses: c._among(v, named.named, named.name_in, lambda x, e, s: _unseen(x, e), excuses),
     "sql": Compiler._sql,
+    "content": lambda _c, v, excuses: circumstances.content(v, excuses),
     "limit": Compiler._limit,
     "all": Compiler._every,
     "any": Compiler._either,

@@ -120,6 +120,7 @@ SQL_KINDS = (
     *("copy", "grant", "revoke", "other"),
 )
 SqlKind = Annotated[str, Form(of=lambda: Literal[SQL_KINDS])]
+Digest = Annotated[str, Form(pattern="^[0-9a-f]{64}$")]
 DayText = Annotated[str, Form(pattern=f"^({DAYS})(-({DAYS}))?$")]
 HoursText = Annotated[str, Form(pattern=f"^{_CLOCK}-{_CLOCK}$", after=_hours)]
 DatesText = Annotated[str, Form(before=_dates, shown=lambda schema: {**schema, "pattern": f"^{_DATE}(/{_DATE})?$"})]
@@ -385,6 +386,26 @@ class Sql(Written):
 
 
 @dataclass(frozen=True, slots=True)
+class Content(Written):
+    """What stands in the files that a command reads, as far as options and operands name them: the plan that is
+    applied, the manifest. Where a rule asks for it, what is decided is decided of this content: it is part of what a
+    human approves, an approval is not remembered for any other, and no other starts.
+    """
+
+    FEWEST = 1
+    known: bool | None = None
+    """Every file that it reads is there and can be read, and there is one; or not."""
+    sha256: Annotated[tuple[Digest, ...], LISTED] | None = None
+    """The file's SHA-256 (hex) is one of these; where that lets something through, that of every one."""
+    role: Names | None = None
+    """Only files of these roles are meant."""
+
+    def mistake(self) -> str:
+        """Say where it asks nothing."""
+        return "expected one of the keys known, sha256" if self.known is None and self.sha256 is None else ""
+
+
+@dataclass(frozen=True, slots=True)
 class Limit(Written):
     """More than so much would be done, with this action and what the store knows to have started before it. What runs
     counts, also what a human approved; what is counted is the same wherever `of` says the same.
@@ -471,6 +492,8 @@ class Match(Written):
     """Who started the run, as the log names them: `os:1000:alice`."""
     repo: Repository | None = None
     """[The repository](#repository) in which it works, and what is checked out there."""
+    content: Content | None = None
+    """[What stands in the files](#content) that it reads."""
     limit: Limit | None = None
     """[More than so much](#limit) would be done in this run, hour or day."""
     sql: Sql | None = None
@@ -518,6 +541,8 @@ class Given(Written):
     """The addresses of the repository's remotes."""
     clean: bool | None = None
     """Nothing that git tracks differs from the last commit, or something does."""
+    files: Annotated[tuple[str, ...], LISTED] | None = None
+    """The files that are there, by their paths in the project, each alone or with its SHA-256: `a.plan=4f6c...`."""
     used: Annotated[int, Form(ge=0, le=1_000_000)] | None = None
     """So much of each [limit](#limit) was used before; of one on the cost, in whole units."""
     cost: Annotated[float, Form(ge=0, le=1_000_000_000)] | None = None
@@ -890,6 +915,7 @@ _PARTS: dict[str, type[Written]] = {
     "names": Among,
     "time": Time,
     "sql": Sql,
+    "content": Content,
 }
 _FIELDS = {kind: keys_of(kind) for kind in _PARTS.values()}
 
