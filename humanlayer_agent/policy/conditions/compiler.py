@@ -232,8 +232,8 @@ class Compiler:
             wanted, of = self.texts(group.any), _all_of if excuses else _any_of
             clauses.append(lambda c, e, s: of((has(x, wanted) for x in find(c, e)), unseen(c, e, s)))
         if group.none is not None:
-            unwanted = self.texts(group.none)
-            clauses.append(lambda c, e, s: _all_of((YES - has(x, unwanted) for x in find(c, e)), unseen(c, e, s)))
+            unwanted, others = self.texts(group.none), _all_of if excuses else _any_of
+            clauses.append(lambda c, e, s: others((YES - has(x, unwanted) for x in find(c, e)), unseen(c, e, s)))
         return all_of(clauses)
 
     def _env(self, env: Environment, excuses: bool) -> Clause:

@@ -116,7 +116,7 @@ class Rules:
     def _judge(self, program: Program, situation: Situation) -> list[Judged]:
         held = containment.impossible(program, situation.confinement, situation.approved)
         program = containment.without(program, held)
-        situation.commands, situation.directories = program.commands, {}
+        situation.commands, situation.directories, situation.tallies = program.commands, {}, {}
         if situation.tracing.program is not None:
             situation.tracing = Tracing()
         program = variable_uses.with_effects(program, self._uses, situation)

@@ -267,7 +267,7 @@ class Among(Written):
     any: Names | None = None
     """One is among these; where that lets something through, every one."""
     none: Names | None = None
-    """None is among these, and there is one."""
+    """One is not among these; where that lets something through, none is among them, and there is one."""
 
     def mistake(self) -> str:
         """Say where it asks nothing."""
