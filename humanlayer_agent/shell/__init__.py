@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.program import (
         EFFECT_KINDS,
         LOSS,
+        ONCE,
         VERSION,
         WRITTEN,
         Effect,
@@ -56,6 +57,7 @@ __all__ = [
     "LOSS",
     "MAX_TEXT",
     "NOWHERE",
+    "ONCE",
     "REPEATERS",
     "RESERVED",
     "TEMPORARY",
@@ -121,7 +123,10 @@ _NAMES = {
     "expansion.output": ["REPEATERS"],
     "interpreter.code_cache": ["Remembered"],
     "paths": ["absolute_path", "plain_path", "takes_all"],
-    "program": ["EFFECT_KINDS", "LOSS", "VERSION", "WRITTEN", "Effect", "EffectKind", "Program", "SimpleCommand"],
+    "program": [
+        *("EFFECT_KINDS", "LOSS", "ONCE", "VERSION", "WRITTEN"),
+        *("Effect", "EffectKind", "Program", "SimpleCommand"),
+    ],
     "programs.catalog": ["Catalog"],
     "reader": ["MAX_TEXT", "Reader", "Source"],
     "repository.checkout": ["NOWHERE", "Checkout", "checkout_in", "places_asked"],

@@ -746,7 +746,7 @@ def over(value: Mapping[str, Any], lists: Mapping[str, Any], around: Around) -> 
         if units != [None] and holds(value["of"], command, None, lists, plain) == MAYBE:
             said.append(MAYBE)
         least, most = least + said.count(YES), most + len(said) - said.count(NO)
-        again = command.via or {"loop", "function", "trap"} & set(command.inside)
+        again = set(command.via) - {"sudo"} or {"loop", "function", "trap"} & set(command.inside)
         known = known and MAYBE not in said and not (again and set(said) != {NO} and said)
     if known and not most:
         return NO
@@ -1250,6 +1250,45 @@ def test_the_director_agrees(tmp_path: Path, base: Any, lower: Any, commands: li
         assume(False)
     director = Director(layers, project=PROJECT, environ={"HOME": HOME}, around=AROUND)
     agree(director, Reference([LayerRead(layer.policy.body, layer.trusted) for layer in layers]), commands)
+
+
+_AROUND_CLAUSES = ("time", "requester", "repo", "limit", "sql")
+_ABOUT = st.lists(st.sampled_from(_AROUND_CLAUSES), min_size=1, max_size=2, unique=True).flatmap(
+    lambda keys: st.fixed_dictionaries(
+        {key: _CLAUSES[key] for key in keys},
+        optional={
+            "program": st.just(["psql", "curl", "git", "rm"]),
+            "effect": st.just(["network", "database", "read"]),
+        },
+    )
+)
+_ABOUT_AROUND = (
+    _ABOUT | st.builds(lambda each: {"not": each}, _ABOUT) | st.builds(lambda a, b: {"any": [a, b]}, _ABOUT, _ABOUT)
+)
+_SURROUNDED = st.sampled_from(
+    [
+        "psql app -c 'drop table x'", "psql app -c 'select 1; truncate y'", "psql app -f q.sql", "rm a", "rm a b", "curl localhost",
+        "curl localhost; curl example.org; curl localhost:3", "for i in 1 2; do curl localhost; done", "git checkout x; git push",
+        "git push; cat a", "echo '", "duckdb a.db x", "cat a b c", "sudo rm a", "echo hi", "psql app -c 'select 1 from x'",
+    ]
+)  # fmt: skip
+
+
+@settings(max_examples=examples(150, soak=5_000), suppress_health_check=list(HealthCheck))
+@given(
+    rules=st.lists(
+        st.fixed_dictionaries(
+            {"decision": st.sampled_from(["ask", "deny"]), "when": _ABOUT_AROUND}, optional={"unless": _ABOUT_AROUND}
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    commands=st.lists(_SURROUNDED, min_size=1, max_size=4),
+)
+def test_the_director_agrees_on_what_surrounds_actions(tmp_path: Path, rules: Any, commands: list[str]) -> None:
+    policy = load(policy_file(tmp_path, "p", {"rules": rules, "defaults": {"unmatched": "allow"}}))
+    director = Director(policy, project=PROJECT, environ={"HOME": HOME}, around=AROUND)
+    agree(director, Reference([LayerRead(policy.body, True)]), commands)
 
 
 def agree(director: Director, reference: Reference, commands: list[str]) -> None:

@@ -21,7 +21,7 @@ from humanlayer_agent.policy.conditions.dataflow import about_effects
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.word_patterns import TextSet
 from humanlayer_agent.policy.language.policy import DAYS, Content, Given, Limit, Match, Repository, Texts, Time
-from humanlayer_agent.shell import Checkout, Effect, SimpleCommand, View, places_asked
+from humanlayer_agent.shell import ONCE, Checkout, Effect, SimpleCommand, View, places_asked
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.compiler import Clause, Situation
@@ -267,7 +267,7 @@ class Counter:
             least += values.count(YES)
             hits = values.count(YES) + values.count(MAYBE)
             seen += hits
-            often = command.via or not _REPEATED.isdisjoint(command.inside)
+            often = not ONCE.issuperset(command.via) or not _REPEATED.isdisjoint(command.inside)
             known = known and not (hits and often) and MAYBE not in values
         if not self.of_cost:
             return Tally(least, seen, seen if known else None)

@@ -245,20 +245,20 @@ class Compiler:
         some = self.texts(sql.any) if sql.any is not None else None
         none = self.texts(sql.none) if sql.none is not None else None
 
-        def holds(effect: Effect) -> int:
+        def holds(effect: Effect, command: SimpleCommand) -> int:
             value = YES if kinds is None or _statement_kind(effect) in kinds else NO
             if some is not None and value != NO:
-                value = min(value, _table(effect, some))
+                value = min(value, _table(effect, some, command))
             if none is not None and value != NO:
-                value = min(value, YES - _table(effect, none))
+                value = min(value, YES - _table(effect, none, command))
             return value
 
         def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
             speaks = _speaks_sql(command)
             if effect is not None:
                 unread = effect.unread or (effect.kind, effect.role) == ("execute", "database")
-                return holds(effect) if effect.kind == "database" else MAYBE if speaks and unread else NO
-            said = [holds(each) for each in command.effects if each.kind == "database"]
+                return holds(effect, command) if effect.kind == "database" else MAYBE if speaks and unread else NO
+            said = [holds(each, command) for each in command.effects if each.kind == "database"]
             unread = any(e.unread or (e.kind, e.role) == ("execute", "database") for e in command.effects)
             unseen = MAYBE if speaks and (unread or not command.resolved) else NO
             return _all_of(said, unseen) if excuses else _any_of(said, unseen)
@@ -656,18 +656,26 @@ def _statement_kind(effect: Effect) -> str:
     return verb if verb in SQL_KINDS else "create" if verb == "into" else "other"
 
 
-def _table(effect: Effect, patterns: Sequence[str]) -> int:
-    """Tell whether the table of a statement is among some. What qualifies a name counts where both have it; where only
-    the pattern has, nobody knows.
+def _table(effect: Effect, patterns: Sequence[str], command: SimpleCommand) -> int:
+    """Tell whether the table of a statement is among some. A name that nothing qualifies is of the schema, or of the
+    database, that the client begins in; of what else a pattern says, nobody knows.
     """
     if effect.operand is None:
         return MAYBE
-    name, best = effect.operand.lower().split("."), NO
-    for pattern in patterns:
-        parts = pattern.lower().split(".")
-        if all(fnmatch.fnmatchcase(n, p) for n, p in zip(reversed(name), reversed(parts), strict=False)):
-            best = max(best, YES if len(parts) <= len(name) else MAYBE)
+    best = NO
+    for schema in _BEGINS_IN.get(command.program or "") or command.attributes.get("database", [None]):
+        name = effect.operand.lower().split(".")
+        if len(name) == 1 and schema is not None:
+            name = [schema.lower(), *name]
+        for pattern in patterns:
+            parts = pattern.lower().split(".")
+            if all(fnmatch.fnmatchcase(n, p) for n, p in zip(reversed(name), reversed(parts), strict=False)):
+                best = max(best, YES if len(parts) <= len(name) else MAYBE)
     return best if effect.resolved else min(best, MAYBE)
+
+
+_BEGINS_IN = {"psql": ("public",), "sqlite3": ("main",)}
+"""Schemas of names that nothing qualifies; where a client has been told others, not all of it was read."""
 
 
 def _host(effect: Effect, patterns: Sequence[str]) -> int:

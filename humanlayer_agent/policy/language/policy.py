@@ -16,6 +16,7 @@ from humanlayer_agent.policy.language.field_types import (
     Form,
     Written,
     keys_of,
+    listed,
     milliseconds,
     spelled,
 )
@@ -107,6 +108,7 @@ def _ways() -> Any:
 
 
 Names = Annotated[tuple[str, ...], LISTED]
+Listed = Annotated[tuple[str, ...], Form(before=listed, shown=lambda schema: {"anyOf": [schema, schema["items"]]})]
 Kind = Annotated[str, Form(of=lambda: Literal[EFFECT_KINDS])]
 Kinds = Annotated[tuple[Kind, ...], LISTED]
 RegexText = Annotated[str, Form(after=_regex, shown=lambda schema: {**schema, "format": "regex"})]
@@ -537,11 +539,11 @@ class Given(Written):
     """Who started the run."""
     branch: str | None = None
     """What is checked out; `""` where it is no branch."""
-    remotes: Names | None = None
+    remotes: Listed | None = None
     """The addresses of the repository's remotes."""
     clean: bool | None = None
     """Nothing that git tracks differs from the last commit, or something does."""
-    files: Annotated[tuple[str, ...], LISTED] | None = None
+    files: Listed | None = None
     """The files that are there, by their paths in the project, each alone or with its SHA-256: `a.plan=4f6c...`."""
     used: Annotated[int, Form(ge=0, le=1_000_000)] | None = None
     """So much of each [limit](#limit) was used before; of one on the cost, in whole units."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from humanlayer_agent.shell.program import Effect, SimpleCommand
+from humanlayer_agent.shell.program import ONCE, Effect, SimpleCommand
 from humanlayer_agent.shell.repository.losses import is_clean
 from humanlayer_agent.shell.repository.object_store import NotKnown, read_file
 from humanlayer_agent.shell.repository.settings import MAX_SETTINGS, settings_in
@@ -33,7 +33,8 @@ _KEEPS_BRANCH = frozenset(
     )
 )
 """Commands of git's that neither leave a branch, nor change what remotes there are."""
-_RUNS_OFTEN = frozenset({"loop", "function", "trap", "background"})
+_RUNS_OFTEN = frozenset({"loop", "function", "trap"})
+_CHANGES_NO_FILE = frozenset({"read", "environment", "privilege", "network", "listen", "process", "database", "system"})
 _CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
 _FOLLOWED = frozenset({"script", "import", "code"})
 """Roles of code whose effects stand beside it."""
@@ -102,7 +103,7 @@ def places_asked(
         given = {*command.flags, *command.options}
         if given & _ELSEWHERE or (settings and given & _SETS) or not command.flags_complete:
             return ()
-    repeated = not _RUNS_OFTEN.isdisjoint(command.inside) or bool(command.via)
+    repeated = not _RUNS_OFTEN.isdisjoint(command.inside) or not ONCE.issuperset(command.via)
     before = [other for other in others if other is not command or repeated]
     if any(_may_switch(other) or (clean and _may_change(other)) for other in before):
         return ()
@@ -126,7 +127,7 @@ def _may_reach(effect: Effect) -> bool:
 
 
 def _may_change(command: SimpleCommand) -> bool:
-    return not command.resolved or any(effect.kind not in ("read", "environment") for effect in command.effects)
+    return not command.resolved or any(effect.kind not in _CHANGES_NO_FILE for effect in command.effects)
 
 
 def _may_be_gits(effect: Effect) -> bool:

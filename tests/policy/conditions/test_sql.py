@@ -117,7 +117,9 @@ def test_what_nobody_reads_may_be_any(judge: Judge, command: str) -> None:
         ("shop.orders", {"any_in": "orders"}, "yes"),
         ('"Orders"', {"any_in": "orders"}, "yes"),
         ("app.shop.orders", {"any_in": "shop.*"}, "yes"),
-        ("orders", {"any_in": "shop.orders"}, "maybe"),
+        ("orders", {"any_in": "shop.orders"}, "no"),
+        ("orders", {"any_in": "public.orders"}, "yes"),
+        ("shop.orders", {"any_in": "app.shop.orders"}, "maybe"),
         ("orders", {"any_in": "shop.other"}, "no"),
         ("tmp_x", {"any_in": "tmp_*"}, "yes"),
         ("orders", {"none_in": "tmp_*"}, "yes"),
@@ -129,6 +131,22 @@ def test_what_nobody_reads_may_be_any(judge: Judge, command: str) -> None:
 )
 def test_tables(judge: Judge, table: str, sql: Any, answer: str) -> None:
     assert judge(f"psql app -c 'truncate {table}'", sql) == answer
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("mysql shop -e 'truncate orders'", "yes"),
+        ("mysql dev -e 'truncate orders'", "no"),
+        ("mysql dev -e 'use shop; truncate orders'", "yes"),
+        ("mysql -e 'truncate orders'", "maybe"),
+        ("psql app -c 'set search_path = shop; truncate orders'", "maybe"),
+        ("psql 'dbname=app options=-csearch_path=shop' -c 'truncate orders'", "maybe"),
+        ("PGOPTIONS=-csearch_path=shop psql app -c 'truncate orders'", "maybe"),
+    ],
+)
+def test_names_that_nothing_qualifies(judge: Judge, command: str, answer: str) -> None:
+    assert judge(command, {"any_in": "shop.orders"}) == answer
 
 
 def test_what_excuses_is_asked_of_every_statement(judge: Judge) -> None:

@@ -21,6 +21,8 @@ _HARMLESS = frozenset(
 """Settings of a connection (libpq's documentation, 34.1.2) that name no file and no service."""
 _PAIR = re.compile(r"\s*(\w+)\s*=\s*(?:'([^'\\]*)'|([^\s'\\]*))(?=\s|\Z)")
 _LOCAL = "localhost"
+_VARIABLES = ("PGHOST", "PGHOSTADDR", "PGDATABASE", "PGOPTIONS", "PGSERVICE", "PGSERVICEFILE", "PGSYSCONFDIR")
+"""Variables by which psql goes to another server or database, or takes names for others."""
 
 
 def psql(run: Run, spec: Spec, fields: list[Field]) -> None:
@@ -113,8 +115,12 @@ def _postgresql_server(run: Run, arguments: Arguments) -> None:
             if text is not None and (text.startswith(("/", "@")) or not text):
                 text = _LOCAL  # a socket
             run.host(Field(word.word, word.start, word.end, text=text, prefix=text or ""), origin="psql host")
+    told = [name for name in _VARIABLES if name in run.state.exported and name in run.state.variables]
+    for name in told:
+        run.doubt(name)
     if not found:
-        run.host(spec_reader.implied(run.command, _LOCAL), origin="psql")
+        place = spec_reader.implied(run.command, _LOCAL)
+        run.host(Field(place.word, place.start, place.end, text=None, prefix="") if told else place, origin="psql")
 
 
 def _in_connection(run: Run, word: Field) -> list[str | None]:
