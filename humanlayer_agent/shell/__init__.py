@@ -37,7 +37,13 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.programs import catalog
     from humanlayer_agent.shell.programs.catalog import Catalog
     from humanlayer_agent.shell.reader import MAX_TEXT, Reader, Source
-    from humanlayer_agent.shell.repository.checkout import NOWHERE, Checkout, checkout_in, places_asked
+    from humanlayer_agent.shell.repository.checkout import (
+        NOWHERE,
+        Checkout,
+        checkout_in,
+        is_otherwise_next_time,
+        places_asked,
+    )
     from humanlayer_agent.shell.repository.losses import Beginning, note_losses
     from humanlayer_agent.shell.repository.work_tree import is_moved_by, note_versions
     from humanlayer_agent.shell.script_files.file_texts import WrittenText
@@ -97,6 +103,7 @@ __all__ = [
     "folds_case",
     "is_looked_at",
     "is_moved_by",
+    "is_otherwise_next_time",
     "keeps_ascii",
     "known_by",
     "listing_of",
@@ -129,7 +136,7 @@ _NAMES = {
     ],
     "programs.catalog": ["Catalog"],
     "reader": ["MAX_TEXT", "Reader", "Source"],
-    "repository.checkout": ["NOWHERE", "Checkout", "checkout_in", "places_asked"],
+    "repository.checkout": ["NOWHERE", "Checkout", "checkout_in", "is_otherwise_next_time", "places_asked"],
     "repository.losses": ["Beginning", "note_losses"],
     "repository.work_tree": ["is_moved_by", "note_versions"],
     "script_files.file_texts": ["WrittenText"],

@@ -41,6 +41,7 @@ from humanlayer_agent.shell import (
     Flows,
     Program,
     SimpleCommand,
+    is_otherwise_next_time,
     places_asked,
 )
 from tests.support.extent import examples
@@ -650,8 +651,11 @@ def clause(
                 *([yes(any(text["glob"] == "main" for text in value["branch"]))] if "branch" in value else []),
                 *([MAYBE] if "clean" in value else []),
             ]
-            asked = {"clean": "clean" in value, "settings": False}
-            return min(wanted) if places_asked(command, around.commands or [command], **asked) else MAYBE
+            clean = "clean" in value
+            if not places_asked(command, around.commands or [command], clean=clean):
+                return MAYBE
+            again = is_otherwise_next_time(command, clean=clean)
+            return min(wanted) if not again else min([*wanted, MAYBE]) if around.excuses else max(min(wanted), MAYBE)
         case "limit":
             return over(value, lists, around)
         case "sql":

@@ -21,7 +21,7 @@ from humanlayer_agent.policy.conditions.dataflow import about_effects
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.word_patterns import TextSet
 from humanlayer_agent.policy.language.policy import DAYS, Content, Given, Limit, Match, Repository, Texts, Time
-from humanlayer_agent.shell import ONCE, Checkout, Effect, SimpleCommand, View, places_asked
+from humanlayer_agent.shell import ONCE, Checkout, Effect, SimpleCommand, View, is_otherwise_next_time, places_asked
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.compiler import Clause, Situation
@@ -139,7 +139,10 @@ def repository(wanted: Repository, excuses: bool) -> "Clause":
         if situation.around.checkout is None or not places:
             return MAYBE
         found = {holds(_checkout(place, situation, settings, clean)) for place in places}
-        return found.pop() if len(found) == 1 else MAYBE
+        value = found.pop() if len(found) == 1 else MAYBE
+        if is_otherwise_next_time(command, clean=clean):  # how it is the first time, that time counts
+            return min(value, MAYBE) if excuses else max(value, MAYBE)
+        return value
 
     return judge
 

@@ -103,11 +103,16 @@ def places_asked(
         given = {*command.flags, *command.options}
         if given & _ELSEWHERE or (settings and given & _SETS) or not command.flags_complete:
             return ()
-    repeated = not _RUNS_OFTEN.isdisjoint(command.inside) or not ONCE.issuperset(command.via)
-    before = [other for other in others if other is not command or repeated]
-    if any(_may_switch(other) or (clean and _may_change(other)) for other in before):
+    if any(_may_switch(other) or (clean and _may_change(other)) for other in others if other is not command):
         return ()
     return () if is_moved_by(others) else places_of(command)
+
+
+def is_otherwise_next_time(command: SimpleCommand, *, clean: bool = False) -> bool:
+    """Tell whether a command may run again where it has itself changed what is checked out, since it runs often."""
+    if _RUNS_OFTEN.isdisjoint(command.inside) and ONCE.issuperset(command.via):
+        return False
+    return _may_switch(command) or (clean and _may_change(command))
 
 
 def _may_switch(command: SimpleCommand) -> bool:

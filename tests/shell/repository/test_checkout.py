@@ -173,6 +173,7 @@ def test_the_files_tell_of_a_change(project: Path, git: Git) -> None:
         ("git remote set-url origin x; git push", False),
         ("git config a.b c; git push", False),
         ("for b in a b; do git checkout $b; git push; done", False),
+        ("sudo git push", True),
         ("for b in a b; do git push; done", True),
         ("make; git push", False),
         ("npm test && git push", False),
