@@ -17,7 +17,13 @@ from humanlayer_agent.policy.language.schema import PolicyFile
 
 ROOT = Path(__file__).parents[3]
 POLICY, CHANNELS = json_schema(PolicyFile, "A policy"), json_schema(Profile, "A channels file")
-FILES = sorted({*ROOT.glob("policies/*.yaml"), *ROOT.glob("humanlayer_agent/cli/init/templates/*.yaml")})
+FILES = sorted(
+    {
+        *ROOT.glob("policies/*.yaml"),
+        *ROOT.glob("humanlayer_agent/cli/init/templates/*.yaml"),
+        ROOT / "examples/data-platform.yaml",
+    }
+)
 
 
 def plain(value: Any) -> Any:
