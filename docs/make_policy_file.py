@@ -91,7 +91,8 @@ SECTIONS = (
 )
 _TYPES = {
     "bool": "true or false", "int": "number", "str": "text", "Sentence": "text",
-    "Identifier": "name", "RouteName": "name", "Names": "names", "Listed": "names", "Text": "word", "Texts": "words", "Kinds": "kinds",
+    "Identifier": "name", "RouteName": "name", "Names": "names", "Listed": "names",
+    "Text": "word", "Texts": "words", "Kinds": "kinds",
     "RegexText": "regular expression", "Match": "condition", "Flow": "flow", "Program": "program", "Flags": "flags",
     "Operands": "operands", "Environment": "env", "Effects": "effects", "Paths": "paths", "Among": "names",
     "Tool": "tool", "Argument": "argument", "Time": "time", "Repository": "repo", "Limit": "limit",
