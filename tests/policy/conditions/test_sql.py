@@ -63,6 +63,7 @@ def judge(tmp_path: Path) -> Judge:
         ("DROP/**/TABLE t", "drop"),
         ('dRoP table "T"', "drop"),
         ("select 1; drop table t", "drop"),
+        ("select 1\\; drop table t", "drop"),
         ("select 1 -- no\n; drop table t", "drop"),
     ],
 )
@@ -164,6 +165,8 @@ def test_what_excuses_is_asked_of_every_statement(judge: Judge) -> None:
         ("psql postgres://u@h/prod -c 'select 1'", "prod", "yes"),
         ("psql 'host=h dbname=prod' -c 'select 1'", "prod", "yes"),
         ("psql dev -c 'select 1'", "prod", "no"),
+        ("psql -d dev -d prod -c 'select 1'", "prod", "yes"),
+        ("psql -d dev prod -c 'select 1'", "prod", "no"),  # that is the user
         ("psql -c 'select 1'", "prod", "maybe"),
         ('psql "$DB" -c "select 1"', "prod", "maybe"),
         ("psql -d dev -c '\\c prod' -c 'drop table x'", "prod", "maybe"),

@@ -33,9 +33,8 @@ def psql(run: Run, spec: Spec, fields: list[Field]) -> None:
         _postgresql_server(run, arguments)
     _note(run, spec, arguments, 2)
     named = [use.value for use in arguments.options if use.option.name == "database" and use.value is not None]
-    run.command.attributes["database"] = [_database(each.text) for each in [*named, *arguments.operands[:1]][:1]] or [
-        None
-    ]
+    places = named or arguments.operands[:1]
+    run.command.attributes["database"] = [_database(each.text) for each in places] or [None]
     run.command.attributes["user"] = [*run.command.options.get("user", ())] or [None]
     if "list" in flags:
         place = run.command.effects[0].operand or "an unknown server"
