@@ -429,7 +429,7 @@ class Gate:
             None where it may run now; a `Denial` where it may not.
         """
         try:
-            denial = self._start(permit, self._own(action))
+            denial = self._start(permit, replace(self._own(action), cost=permit.action.cost))
         except Exception as error:
             denial = self._failed(error)
         if denial is not None:

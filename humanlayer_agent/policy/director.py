@@ -9,11 +9,12 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from humanlayer_agent.action import BASH, FUNCTION, PLAN, Action
 from humanlayer_agent.confine.confinement import Confinement
-from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.errors import PolicyError, StoreError
 from humanlayer_agent.locations import home_folder, own_places, temporary_folder
 from humanlayer_agent.policy import verdict
 from humanlayer_agent.policy.conditions.circumstances import Circumstances, moment
@@ -271,16 +272,22 @@ class Director:
         """Have limits judged by what was used before, as a store says it (`Store.used`)."""
         self._used = used
 
+    def _used_before(self, run: str, counter: str, per: str) -> int | None:
+        """Return how much of a counter was used before; None where nobody can tell."""
+        try:
+            return None if self._used is None else self._used(counter, per, run)
+        except StoreError:
+            return None
+
     def _around(self, action: Action) -> Circumstances:
         """Return what surrounds an action at this moment."""
         moved = is_moved_by((), action.env or self._variables)
-        used = self._used
         return Circumstances(
             moment(self._now()),
             action.requester or None,
             None if moved else checkout_in,
             DiskReader.digest if isinstance(self.reader, DiskReader) else None,
-            (lambda counter, per: used(counter, per, action.run_id)) if used is not None else None,
+            partial(self._used_before, action.run_id),
             action.cost,
         )
 

@@ -10,7 +10,7 @@ import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.model import Outcome, Permit
+from humanlayer_agent.approvals.model import Denial, Outcome, Permit
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.store.sqlite import SQLiteStore
@@ -118,10 +118,26 @@ def test_costs_are_what_the_caller_says(make_gate: Make, load_it: Any) -> None:
     assert "Too many calls" in str(gate.director.evaluate(act()).reason)  # nobody says what it costs
 
 
+def test_what_is_started_costs_what_was_checked(make_gate: Make, load_it: Any) -> None:
+    gate = make_gate(director=load_it(rules=COST), max_denials=0)
+    permit = gate.check(act(cost=2.5))
+    assert isinstance(permit, Permit)
+    assert gate.start(permit, act()) is None
+    assert isinstance(gate.check(act(cost=0.5)), Denial)
+
+
 def test_without_a_store_nobody_knows_what_was_used(load_it: Any) -> None:
     assert str(load_it().evaluate(act()).verdict) == "ask"
     assert str(load_it(0).evaluate(act()).verdict) == "deny"
     assert str(load_it().evaluate(act("ls")).verdict) == "allow"  # it adds nothing
+
+
+def test_a_store_that_can_not_be_read_leaves_it_unknown(make_gate: Make, load_it: Any) -> None:
+    gate = make_gate(director=load_it())
+    assert run(gate) == "ran"
+    gate.store.close()
+    gate.store.path.write_bytes(b"no database" * 100)
+    assert str(gate.director.evaluate(act()).verdict) == "ask"
 
 
 def test_what_was_judged_within_the_limit_does_not_start_beyond_it(make_gate: Make, load_it: Any) -> None:

@@ -48,7 +48,7 @@ class Circumstances:
     requester: str | None = None
     checkout: Callable[..., Checkout] | None = None
     content: Callable[[str, View], str] | None = None
-    used: Callable[[str, str], int] | None = None
+    used: Callable[[str, str], int | None] | None = None
     cost: float | None = None
 
 
@@ -314,9 +314,9 @@ def limit(
         tally, used = counter.tally(situation), situation.around.used
         if tally.most == 0:  # it adds nothing
             return NO
-        if used is None:
+        before = used(counter.name, per) if used is not None else None
+        if before is None:
             return YES if tally.least > bound else MAYBE
-        before = used(counter.name, per)
         if tally.least and before + tally.least > bound:
             return YES
         if tally.most is None or before + tally.most > bound:

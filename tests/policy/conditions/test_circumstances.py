@@ -1,6 +1,7 @@
 """The conditions on what surrounds an action: no, maybe or yes, and what an author is told who writes them wrong."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import yaml
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.policy.conditions.circumstances import zone
+from humanlayer_agent.policy.conditions.circumstances import Circumstances, zone
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.loader import load
+from humanlayer_agent.policy.layers import Layer
+from humanlayer_agent.shell import Checkout
 
 PROJECT = examples.PROJECT
 Load = Callable[..., Director]
@@ -179,3 +182,37 @@ def test_an_example_that_fails_is_shown_with_its_time(hours: Path) -> None:
         load(hours)
     assert 'kubectl apply -f x.yaml\'  [given {time: "2026-11-27T09:30:00Z"}]' in str(raised.value)
     assert "hours.yaml:15:53: " in str(raised.value)
+
+
+# ---- layers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"time": {"hours": "00:00-24:00", "tz": "UTC"}},
+        {"requester": "*"},
+        {"repo": {"branch": "*"}},
+        {"limit": {"count": 1000, "per": "run", "of": {"program": "ls"}}},
+        {"not": {"sql": {"kinds": "drop"}}},
+    ],
+)
+def test_a_lower_layer_loosens_nothing_by_a_condition(tmp_path: Path, when: Any) -> None:
+    def layer(name: str, authority: Any, **body: Any) -> Layer:
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump({"version": 1, "policy": name, **body}))
+        return Layer(load(tmp_path / f"{name}.yaml"), authority, trusted=True)
+
+    night = {"id": "night", "decision": "deny", "locked": True, "when": {"program": "ls"}, "unless": {"program": "cat"}}
+    allow = {"id": "free", "decision": "allow", "when": {"program": "ls", **when}}
+    layers = [
+        layer("above", "machine", rules=[night], defaults={"locked": True}),
+        layer("below", "project", rules=[allow]),
+    ]
+    around = Circumstances(
+        datetime(2030, 1, 7, 12, tzinfo=UTC), "os:1:a", lambda *_, **__: Checkout("x", ()), used=lambda *_: 0
+    )
+    director = Director(layers, project=PROJECT, environ={"HOME": "/h"}, around=around)
+    assert verdict(director) == "deny"
+    excuse = {"rule": "night", "when": {"program": "ls", **when}, "reason": "y", "expires": "2999-12-31"}
+    with pytest.raises(PolicyError, match="is locked"):
+        layer("file", "user", extends=["above.yaml"], exceptions=[excuse])
