@@ -5,7 +5,7 @@ What is not understood is not known: nobody is told a branch of which git may th
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -22,6 +22,8 @@ _COMMIT = re.compile(rb"[0-9a-f]{40}([0-9a-f]{24})?\n?")
 _ELSEWHERE = frozenset({"git-dir", "work-tree", "bare"})
 _SETS = frozenset({"setting", "config-env"})
 """Options of git by which it has other settings."""
+_OTHER_ROOT = frozenset(str.split("chroot nsenter unshare bwrap firejail systemd-run machinectl fakechroot proot"))
+"""Wrappers under which a path may lead elsewhere."""
 _KEEPS_BRANCH = frozenset(
     str.split(
         """
@@ -103,9 +105,17 @@ def places_asked(
         given = {*command.flags, *command.options}
         if given & _ELSEWHERE or (settings and given & _SETS) or not command.flags_complete:
             return ()
+    if not _OTHER_ROOT.isdisjoint(command.via) or (settings and _has_other_settings(others)):
+        return ()
     if any(_may_switch(other) or (clean and _may_change(other)) for other in others if other is not command):
         return ()
     return () if is_moved_by(others) else places_of(command)
+
+
+def _has_other_settings(commands: Iterable[SimpleCommand]) -> bool:
+    """Tell whether variables that commands set may have git read other settings: an address may stand for another."""
+    named = (e.operand or "" for command in commands for e in command.effects if e.kind == "environment")
+    return any(name in ("", "HOME", "XDG_CONFIG_HOME") or name.startswith("GIT_CONFIG") for name in named)
 
 
 def is_otherwise_next_time(command: SimpleCommand, *, clean: bool = False) -> bool:
