@@ -108,6 +108,7 @@ _MANY = {
     "str": "list of text",
     "Match": "conditions",
     "GivenTests": "list of tests",
+    "GivenExceptionTests": "list of tests",
     "DayText": "days",
     "Digest": "digests",
     "SqlKind": "kinds of statements",

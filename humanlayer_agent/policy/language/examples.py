@@ -130,10 +130,10 @@ def examples(policy: Policy) -> Iterator[Example]:
         yield from examples_of(rule)
     for rule in policy.rules:
         for exception in rule.exceptions:
-            yield from _of_exception(rule, exception)
+            yield from examples_of_exception(rule, exception)
     for exception in policy.exceptions:
         if (above := shipped_rule(exception.rule)) is not None:
-            yield from _of_exception(above, exception)
+            yield from examples_of_exception(above, exception)
 
 
 def examples_of(rule: Rule) -> Iterator[Example]:
@@ -147,10 +147,15 @@ def examples_of(rule: Rule) -> Iterator[Example]:
                 yield Example(rule, kind, command, given=group.circumstances)
 
 
-def _of_exception(rule: Rule, exception: RuleException) -> Iterator[Example]:
+def examples_of_exception(rule: Rule, exception: RuleException) -> Iterator[Example]:
+    """Every example of an exception to a rule, whatever the circumstances."""
     for kind in EXCUSED:
         for command in getattr(exception.tests, kind):
             yield Example(rule, kind, command, exception)
+    for group in exception.tests.given:
+        for kind in EXCUSED:
+            for command in getattr(group, kind):
+                yield Example(rule, kind, command, exception, group.circumstances)
 
 
 def shipped_rule(name: str) -> Rule | None:
@@ -371,7 +376,7 @@ def place_of(example: Example) -> tuple[str | int, ...]:
     """Where an example stands in its rule or exception."""
     kind, command = example.kind, example.command
     tests = (example.exception or example.rule).tests
-    for n, group in enumerate(example.rule.tests.given if example.given is not None else ()):
+    for n, group in enumerate(tests.given if example.given is not None else ()):
         if group.circumstances == example.given and command in getattr(group, kind):
             return ("tests", "given", n, kind, getattr(group, kind).index(command))
     return ("tests", kind, getattr(tests, kind).index(command))

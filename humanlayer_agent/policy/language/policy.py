@@ -550,6 +550,11 @@ class Given(Written):
     cost: Annotated[float, Form(ge=0, le=1_000_000_000)] | None = None
     """What the action costs."""
 
+    @property
+    def circumstances(self) -> "Given":
+        """Return the circumstances alone."""
+        return Given(**{each.name: getattr(self, each.name) for each in fields(Given)})
+
 
 @dataclass(frozen=True, slots=True)
 class GivenTests(Given):
@@ -565,10 +570,18 @@ class GivenTests(Given):
     confined: tuple[str, ...] = ()
     """It allows these then where they can be confined."""
 
-    @property
-    def circumstances(self) -> Given:
-        """Return the circumstances alone."""
-        return Given(**{each.name: getattr(self, each.name) for each in fields(Given)})
+
+@dataclass(frozen=True, slots=True)
+class GivenExceptionTests(Given):
+    """Examples of an exception under circumstances. Beside these keys stand those of
+    [circumstances](#circumstances).
+    """
+
+    __test__ = False
+    match: tuple[str, ...] = ()
+    """It excuses these then, as a whole."""
+    not_match: tuple[str, ...] = ()
+    """It does not excuse these then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -612,6 +625,8 @@ class ExceptionTests(Written):
     """It excuses these, as a whole: without it the rule would apply, with it the rule says nothing of them."""
     not_match: tuple[str, ...] = ()
     """It does not: the rule is about them all the same, or never was."""
+    given: tuple[GivenExceptionTests, ...] = ()
+    """The same under [circumstances](#circumstances)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -892,7 +907,7 @@ def _exceptions(body: Mapping[str, Any]) -> tuple[RuleException, ...]:
                 when=_match(each["when"]),
                 reason=each["reason"],
                 expires=each["expires"],
-                tests=ExceptionTests(**{kind: tuple(commands) for kind, commands in each["tests"].items()}),
+                tests=_exception_tests(each["tests"]),
                 origin=each["origin"],
                 written=each,
             )
@@ -902,9 +917,16 @@ def _exceptions(body: Mapping[str, Any]) -> tuple[RuleException, ...]:
 
 
 def _tests(body: Mapping[str, Any]) -> Tests:
-    plain = {kind: _plain(commands) for kind, commands in body.items() if kind != "given"}
-    given = [{key: _plain(value) for key, value in each.items()} for each in body.get("given", ())]
-    return Tests(**plain, given=tuple(GivenTests(**each) for each in given))
+    return Tests(**_examples(body), given=tuple(GivenTests(**_examples(each)) for each in body.get("given", ())))
+
+
+def _exception_tests(body: Mapping[str, Any]) -> ExceptionTests:
+    given = tuple(GivenExceptionTests(**_examples(each)) for each in body.get("given", ()))
+    return ExceptionTests(**_examples(body), given=given)
+
+
+def _examples(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _plain(value) for key, value in body.items() if key != "given"}
 
 
 _PARTS: dict[str, type[Written]] = {

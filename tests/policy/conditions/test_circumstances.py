@@ -216,3 +216,27 @@ def test_a_lower_layer_loosens_nothing_by_a_condition(tmp_path: Path, when: Any)
     excuse = {"rule": "night", "when": {"program": "ls", **when}, "reason": "y", "expires": "2999-12-31"}
     with pytest.raises(PolicyError, match="is locked"):
         layer("file", "user", extends=["above.yaml"], exceptions=[excuse])
+
+
+def test_exceptions_are_tested_under_circumstances(tmp_path: Path) -> None:
+    path = tmp_path / "on-call.yaml"
+    text = (
+        HOURS
+        + """
+exceptions:
+  - rule: hours
+    when: {requester: "os:*:oncall"}
+    reason: Who is on call deploys at any time.
+    expires: 2999-12-31
+    tests:
+      not_match: [kubectl apply -f x.yaml]
+      given:
+        - {time: "2026-11-27T18:30:00+01:00", requester: "os:1:oncall", match: [kubectl apply -f x.yaml]}
+        - {time: "2026-11-27T18:30:00+01:00", requester: "os:2:bob", not_match: [kubectl apply -f x.yaml]}
+"""
+    )
+    path.write_text(text)
+    assert [result.passed for result in examples.run(load(path))] == [True] * 9
+    path.write_text(text.replace("os:2:bob", "os:2:oncall"))
+    with pytest.raises(PolicyError, match=r"on-call\.yaml:\d+:\d+: exception to hours: not_match"):
+        load(path)

@@ -28,7 +28,8 @@ def check(subject: Subject) -> Iterator[Finding]:
             found = f"; it does not apply to `{miss.command}`" if miss else ""
             yield _finding(subject, rule, f"no `not_match` example shows what it leaves alone{found}", miss)
     for rule, exception in subject.exceptions:
-        lacks = [kind for kind in examples.EXCUSED if not getattr(exception.tests, kind)]
+        shown = {each.kind for each in examples.examples_of_exception(rule.rule, exception)}
+        lacks = [kind for kind in examples.EXCUSED if kind not in shown]
         if lacks:
             hit = subject.any_hit(rule)
             message = f"the exception has no {' and no '.join(f'`{kind}`' for kind in lacks)} example"
