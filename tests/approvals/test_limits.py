@@ -211,3 +211,14 @@ def test_limits_that_say_the_same_count_together(
     )
     director = Director(load(tmp_path / "p.yaml"), project="/srv/app", environ={"HOME": "/h"})
     assert len({counter.name for counter in director.in_force().rules.counters}) == (1 if same else 2)
+
+
+def test_what_is_counted_stays_with_a_request_that_is_kept(load_it: Any) -> None:
+    from humanlayer_agent.store.rows import dump_decision, load_decision
+
+    director = load_it(5, rules=RULES.replace("decision: deny", "decision: ask"))
+    director.count_by(lambda counter, per, run: 1)
+    decision = director.evaluate(act("curl a.example; curl b.example"))
+    assert [(each.amount, each.within) for each in decision.counts] == [(2, (("hour", 5),))]
+    read = load_decision(dump_decision(decision))
+    assert (read.counts, read.momentary) == (decision.counts, True)
