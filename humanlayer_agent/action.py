@@ -64,6 +64,9 @@ class Action:
         env: the variables the command will be given (only a digest of them is stored).
         stdin: what the command reads from its standard input.
         agent: who proposes it (name or instance); part of the digest.
+        requester: who started the run, as the Gate says; not part of the digest.
+        cost: what it costs, as whoever has it judged says, for limits of the policy; None where nobody says. Not part
+            of the digest.
         run_id, step, call_id: where in the run it stands; not part of the digest.
         model_intent: the model's own words. Untrusted, and shown as such.
         question: the digest of the hook's question that it came with, for the log; not part of the digest.
@@ -92,6 +95,8 @@ class Action:
     subagent: str = ""
     tool: str = ""
     arguments: str = ""
+    requester: str = ""
+    cost: float | None = None
 
     def body(self, policy_digest: str, files: Sequence[FileDigest] = ()) -> dict[str, Any]:
         """Return the JSON value that is hashed, stored with a request, and rendered for the human.

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 from humanlayer_agent.action import Action
@@ -63,20 +64,22 @@ class AsyncGate:
         """Judge an action, and wait for a human where the policy asks for one (`Gate.check`)."""
         return await on_loop(self.gate.waits(action))
 
-    async def decide(self, tool: str, arguments: Mapping[str, Any]) -> Permit | Denial:
+    async def decide(self, tool: str, arguments: Mapping[str, Any], *, cost: float | None = None) -> Permit | Denial:
         """Judge the call of a tool, and wait for a human where the policy asks for one (`Gate.decide`)."""
         try:
             action = self.gate.call(tool, arguments)
         except ValueError as error:
             return await asyncio.to_thread(self.gate.refuse, tool, str(error))
-        return await self.check(action)
+        return await self.check(replace(action, cost=cost))
 
     def using(self, permit: Permit, action: Action) -> AbstractAsyncContextManager[None]:
         """Use a permit for what the body does (`Gate.using`)."""
         return off_loop(self.gate.using(permit, action))
 
     @asynccontextmanager
-    async def tool_call(self, tool: str, arguments: Mapping[str, Any]) -> AsyncIterator[Permit]:
+    async def tool_call(
+        self, tool: str, arguments: Mapping[str, Any], *, cost: float | None = None
+    ) -> AsyncIterator[Permit]:
         """Judge the call of a tool, ask, and record what becomes of it: the body is the call (`Gate.tool_call`).
 
         Raises:
@@ -87,7 +90,7 @@ class AsyncGate:
             async with gate.tool_call("pay", {"account": "DE02", "amount": 300}):
                 await pay("DE02", 300)
         """
-        permit = await self.decide(tool, arguments)
+        permit = await self.decide(tool, arguments, cost=cost)
         if isinstance(permit, Denial):
             raise ActionDenied(permit)
         async with self.using(permit, self.call(tool, arguments)):

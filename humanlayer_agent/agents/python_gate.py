@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -99,8 +100,12 @@ class Gate(gate.Gate):
         here = os.path.abspath(cwd or os.getcwd())
         return called(tool, arguments, cwd=here, project=str(getattr(self.director, "project", "") or here))
 
-    def decide(self, tool: str, arguments: Mapping[str, Any]) -> Permit | Denial:
+    def decide(self, tool: str, arguments: Mapping[str, Any], *, cost: float | None = None) -> Permit | Denial:
         """Judge the call of a tool, and wait for a human where the policy asks for one.
+
+        Args:
+            tool, arguments: as for `call`.
+            cost: what it costs, for limits of the policy.
 
         Returns:
             A `Permit`, for `using`, or a `Denial`, for `denial_text`. What can't be shown to a human is denied.
@@ -109,10 +114,10 @@ class Gate(gate.Gate):
             action = self.call(tool, arguments)
         except ValueError as error:
             return self.refuse(tool, str(error))
-        return self.check(action)
+        return self.check(replace(action, cost=cost))
 
     @contextmanager
-    def tool_call(self, tool: str, arguments: Mapping[str, Any]) -> Iterator[Permit]:
+    def tool_call(self, tool: str, arguments: Mapping[str, Any], *, cost: float | None = None) -> Iterator[Permit]:
         """Judge the call of a tool, ask, and record what becomes of it: the body is the call.
 
         Raises:
@@ -123,7 +128,7 @@ class Gate(gate.Gate):
             with gate.tool_call("pay", {"account": "DE02", "amount": 300}):
                 pay("DE02", 300)
         """
-        permit = self.decide(tool, arguments)
+        permit = self.decide(tool, arguments, cost=cost)
         if isinstance(permit, Denial):
             raise ActionDenied(permit)
         with self.using(permit, self.call(tool, arguments)):  # as they are by now
@@ -137,6 +142,7 @@ class Gate(gate.Gate):
         project: str = "",
         env: Mapping[str, str] | None = None,
         timeout: float = TIMEOUT_S,
+        cost: float | None = None,
     ) -> CommandResult:
         """Judge, ask, run and record one command.
 
@@ -146,6 +152,7 @@ class Gate(gate.Gate):
             project: the directory the agent works for; that of the Director where it is empty.
             env: variables it gets beside those of this process that supervised, or confined, commands get.
             timeout: seconds until it is killed; the result then has the output so far.
+            cost: what it costs, for limits of the policy.
 
         Raises:
             ActionDenied: it may not run; `denial` says why.
@@ -156,7 +163,7 @@ class Gate(gate.Gate):
         project = project or str(getattr(self.director, "project", "") or here)
         environment = command_environment if self.enclosures is None else self.enclosures.environment
         given = environment(os.environ, env, project=project)
-        action = Action(command, cwd=here, project=project, env=given)
+        action = Action(command, cwd=here, project=project, env=given, cost=cost)
 
         def execute(permit: Permit) -> CommandResult:
             return run_permitted(permit, self.enclosures, timeout=timeout)

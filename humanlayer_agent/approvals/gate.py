@@ -219,6 +219,8 @@ class Gate:
             raise ConfigError("durable: name the instance, by which a later run is known as the same agent's")
         self.director = director
         self.store = store
+        if hasattr(director, "count_by"):
+            director.count_by(store.used)
         self.asker = asker
         self.run_id = run_id or secrets.token_hex(16)
         self.agent = agent
@@ -429,7 +431,7 @@ class Gate:
             None where it may run now; a `Denial` where it may not.
         """
         try:
-            denial = self._start(permit, self._own(action))
+            denial = self._start(permit, replace(self._own(action), cost=permit.action.cost))
         except Exception as error:
             denial = self._failed(error)
         if denial is not None:
@@ -896,7 +898,7 @@ class Gate:
 
     def _own(self, action: Action) -> Action:
         """The action as one of this run."""
-        return replace(action, run_id=self.run_id, agent=action.agent or self.agent)
+        return replace(action, run_id=self.run_id, agent=action.agent or self.agent, requester=self.requester)
 
     def _begin(self, action: Action) -> None:
         """Open the run before its first action, and write what `finish` could not."""
@@ -997,7 +999,7 @@ class Gate:
         if use_by is not None and self._monotonic() >= use_by:
             self.store.void(permit.id, "the permit was not used in time")
         decision = permit.decision
-        judged_once = permit.request is None and not permit.granted
+        judged_once = permit.request is None and not permit.granted and not decision.momentary
         if not judged_once and (why := changed(self.director, action, decision, led)):
             self.store.void(permit.id, why)
             return Denial(why, by="policy", decision=decision, request_id=permit.request_id)

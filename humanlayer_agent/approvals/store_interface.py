@@ -279,6 +279,16 @@ class Store(Protocol):
         """Record how an execution ended. False where none of this permit is running."""
         ...
 
+    def used(self, counter: str, per: str, run: str) -> int:
+        """Return how much was counted (`PolicyDecision.counts`) of what has started.
+
+        Args:
+            counter: names what is counted.
+            per: "run": in this run; "hour" or "day": in the last one, in any run.
+            run: the run.
+        """
+        ...
+
     def reconcile(self) -> None:
         """Settle what processes that are gone left behind: executions become unknown, and are never run again.
 

@@ -74,6 +74,8 @@ def may_change(decision: PolicyDecision, path: str) -> bool:
         path = names_of[0]  # the names in a folder change with what is made below it
         if any(effect.kind in _CHANGES and _is_below(effect, path, view) for effect in decision.effects):
             return True
+    if "/.git/" in path and any(part.program == "git" for part in decision.parts):
+        return True  # what is checked out, and what remotes there are
     names = {plain_path(path), view.real(path)}
     runs_it = [e.span for e in decision.effects if e.kind == "execute" and _is_one_of(e, names, view)]
     return any(_may_change(effect, names, runs_it, view) for effect in decision.effects)

@@ -156,6 +156,13 @@ PERMIT_HANDED = EventType(
     "permit.handed", 702, "a coding agent was answered with a command that uses this permit, in the place of its own"
 )
 
+LIMIT_COUNTED = EventType(
+    "limit.counted",
+    703,
+    "an action that is about to run was counted for limits of the policy: `amount` was added to a `counter`, which is "
+    "`total` since the store has it, and `in_run` in the run; `time` never goes back",
+)
+
 EXEC_STARTED = EventType(
     "exec.started",
     800,

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from humanlayer_agent.action import Action
@@ -90,7 +90,7 @@ def answer(args: Given) -> int:
         from humanlayer_agent.cli.json_lines import answer_rows
 
         return answer_rows(lambda row: _row(director, row, cwd), {"verdict": "ask", "parse": "failed"})
-    decision = director.evaluate(written(args.command, cwd=cwd or start_of(director)))
+    decision = director.evaluate(as_started_here(written(args.command, cwd=cwd or start_of(director))))
     if args.format == "table":
         _print(decision)
     else:
@@ -118,10 +118,17 @@ def start_of(director: Director) -> str:
     return here if (here + "/").startswith(director.project + "/") else director.project
 
 
+def as_started_here(action: Action) -> Action:
+    """Return an action as one of a run that the user of this process has started."""
+    from humanlayer_agent.processes.identity import os_user
+
+    return replace(action, requester=os_user())
+
+
 def _row(director: Director, row: "Row", cwd: str | None) -> dict[str, Any]:
     from humanlayer_agent.shell import GivenReader
 
-    action = Action(row.command, cwd=row.cwd or cwd or start_of(director))
+    action = as_started_here(Action(row.command, cwd=row.cwd or cwd or start_of(director)))
     given = GivenReader(row.files, row.tracked) if row.files or row.tracked else None
     return {"id": row.id, **public(director.evaluate(action, given))}
 

@@ -10,6 +10,7 @@ from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import Hit, severest
 from humanlayer_agent.policy.conditions.link_targets import Links, led_to
 from humanlayer_agent.policy.decision import COMMAND, Ask, Limits, Verdict
+from humanlayer_agent.policy.language.policy import Match, Rule
 from humanlayer_agent.policy.needs_line import ROLE, asked_for
 from humanlayer_agent.shell import Effect, Program, SimpleCommand
 
@@ -158,7 +159,6 @@ def _is_unknown_code(effect: Effect | None) -> bool:
 
 def _ask(hit: Hit, links: Links) -> Ask:
     command, effect, rule = hit.command, hit.effect, hit.rule.rule if hit.rule is not None else None
-    grant = rule.grant if rule is not None else None
     certain = hit.certain and hit.source is None
     about: dict[str, Any] = (
         _of_command(command, certain)
@@ -184,9 +184,23 @@ def _ask(hit: Hit, links: Links) -> Ask:
         verb=_verb(command, reads=about.get("role") == _READ_ONLY, in_place=in_place),
         flags=words or (),
         severity=rule.severity if rule is not None else "medium",
-        limits=Limits(grant.scopes, grant.max_age, grant.max_uses) if grant is not None else Limits(),
+        limits=_limits(rule),
         **about,
     )
+
+
+def _limits(rule: Rule | None) -> Limits:
+    """Return how far an approval may be remembered: of what hangs on the content of files, for this content alone."""
+    grant = rule.grant if rule is not None else None
+    limits = Limits(grant.scopes, grant.max_age, grant.max_uses) if grant is not None else Limits()
+    if rule is not None and _is_of_content(rule.when):
+        return limits.within(Limits(("action",)))
+    return limits
+
+
+def _is_of_content(match: Match) -> bool:
+    inner = (*(match.any or ()), *(match.all or ()), *([match.negated] if match.negated is not None else []))
+    return match.content is not None or any(map(_is_of_content, inner))
 
 
 def _value(command: SimpleCommand, effect: Effect) -> str:

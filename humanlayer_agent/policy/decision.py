@@ -159,6 +159,22 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """A number of things that an action does, and that are counted for limits of the policy.
+
+    Args:
+        counter: names what is counted.
+        amount: so much is added; of costs, in millionths.
+        within: the limits that it was judged to be within: "run", "hour" or "day", and how much that is. Where another
+            action was quicker, it is not started.
+    """
+
+    counter: str
+    amount: int
+    within: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Excused:
     """A rule that would have applied, had not the policy made an exception.
 
@@ -205,6 +221,9 @@ class PolicyDecision:
         view: what of the disk it was judged in: its files are looked up there, and it runs where it sees the same.
         findings: everything that speaks against it, what matters most first: the severe before the light, then what is
             certain before what only can't be ruled out. `reason` says the first.
+        momentary: it hangs on what surrounds the action (the time, a branch ...), so that it may be judged otherwise a
+            moment later: it is judged again right before it starts.
+        counts: what it adds to what is counted for limits.
         excused: what exceptions, and allows of programs of one's own, took out of the decision: without them, these
             rules would have asked or denied.
         radius: the blast radius, in sentences: what would go that is there now, and is nowhere else. It is looked up
@@ -249,6 +268,8 @@ class PolicyDecision:
     keep: Bounds | None = None
     findings: tuple[Finding, ...] = ()
     excused: tuple[Excused, ...] = ()
+    momentary: bool = False
+    counts: tuple[Count, ...] = ()
     radius: tuple[str, ...] = ()
 
     @property

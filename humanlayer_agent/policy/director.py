@@ -9,13 +9,15 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from humanlayer_agent.action import BASH, FUNCTION, INERT, PLAN, Action
 from humanlayer_agent.confine.confinement import Confinement
-from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.errors import PolicyError, StoreError
 from humanlayer_agent.locations import home_folder, own_places, temporary_folder
 from humanlayer_agent.policy import verdict
+from humanlayer_agent.policy.conditions.circumstances import Circumstances, moment
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Judged
 from humanlayer_agent.policy.conditions.link_targets import Links
@@ -40,7 +42,9 @@ from humanlayer_agent.shell import (
     View,
     analyse,
     blast_radius,
+    checkout_in,
     folds_case,
+    is_moved_by,
     note_losses,
     note_versions,
 )
@@ -71,6 +75,7 @@ class Director:
         record: what is kept of the run that the actions belong to; None: they belong to none.
         catalogs: what is known of programs (see `layers.catalog_files`); the shipped catalog alone where nothing is
             given.
+        around: what surrounds every action, where it is not what is so at this moment: that of examples.
 
     Raises:
         PolicyError: a variable can't be used, or a path pattern is none.
@@ -99,6 +104,7 @@ class Director:
         folds: bool | None = None,
         record: RunRecord | None = None,
         catalogs: Catalogs = SHIPPED,
+        around: Circumstances | None = None,
     ) -> None:
         environ = os.environ if environ is None else environ
         self.layers = [Layer(policy, "given")] if isinstance(policy, Policy) else list(policy)
@@ -115,6 +121,7 @@ class Director:
         self.folds = folds_case(os.path.abspath(self.project)) if folds is None else folds
         self.record = record
         self.catalogs = catalogs
+        self.around = around
         self._reads = tuple(reads)
         self._now = today or _moment
         self._read = Remembered()
@@ -122,6 +129,8 @@ class Director:
         self._beginning: Beginning | None = None
         self._unparsed = max(VERDICTS[layer.policy.defaults.unparsed] for layer in self.layers)
         self._search_path = environ.get("PATH", "")
+        self._variables = frozenset(environ)
+        self._used: Callable[[str, str, str], int] | None = None
         self._in_force = self._on(self._now())
 
     @classmethod
@@ -269,12 +278,37 @@ class Director:
         """
         links = Links(self.in_force().view if view is None else view, folds=self.folds)
         confinable = self.container is not None or (self.confined and links.view != HOST)
-        situation = Situation.of(action, project=self.project, confinable=confinable)
+        situation = Situation.of(
+            action, project=self.project, confinable=confinable, around=self.around or self._around(action)
+        )
         situation.links = links
         situation.container = self.container
         situation.catalog = self.catalogs.catalog
         situation.search_path = dict(action.env).get("PATH", "") if action.env else self._search_path
         return situation
+
+    def count_by(self, used: Callable[[str, str, str], int] | None) -> None:
+        """Have limits judged by what was used before, as a store says it (`Store.used`)."""
+        self._used = used
+
+    def _used_before(self, run: str, counter: str, per: str) -> int | None:
+        """Return how much of a counter was used before; None where nobody can tell."""
+        try:
+            return None if self._used is None else self._used(counter, per, run)
+        except StoreError:
+            return None
+
+    def _around(self, action: Action) -> Circumstances:
+        """Return what surrounds an action at this moment."""
+        moved = is_moved_by((), action.env or self._variables)
+        return Circumstances(
+            moment(self._now()),
+            action.requester or None,
+            None if moved else checkout_in,
+            DiskReader.digest if isinstance(self.reader, DiskReader) else None,
+            partial(self._used_before, action.run_id),
+            action.cost,
+        )
 
     def program(self, action: Action, reader: Reader | None = None, view: View | None = None) -> Program:
         """Return what `action` would run, as far as it can be seen.
@@ -377,6 +411,7 @@ class Director:
             situation=situation,
             reduced=rules.confine if self.reduced else None,
             keep=rules.keep,
+            counts=rules.counts(situation) if rules.counters else (),
         )
         return decision, judged
 

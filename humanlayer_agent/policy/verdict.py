@@ -16,6 +16,7 @@ from humanlayer_agent.policy.conditions.dataflow import Source
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Hit, Judged, severest, strictest
 from humanlayer_agent.policy.decision import (
     SEVERITIES,
+    Count,
     EffectVerdict,
     Excused,
     Finding,
@@ -69,6 +70,7 @@ def decided(
     situation: Situation,
     reduced: Profile | None = None,
     keep: Bounds | None = None,
+    counts: tuple[Count, ...] = (),
 ) -> PolicyDecision:
     """The decision on a program: the strictest of all hits.
 
@@ -82,6 +84,7 @@ def decided(
         situation: what it was judged in.
         reduced: what it is held to, and was not judged under.
         keep: how much of the project is kept before it, should it run confined, and not all of it be known.
+        counts: what it adds to what is counted.
     """
     parts: list[PartVerdict] = []
     effects: list[Effect] = []
@@ -133,7 +136,7 @@ def decided(
         spans,
         tuple(parts),
         tuple(effects),
-        tuple([FileDigest(path, sha256) for path, sha256 in program.files]) if program.files else (),
+        _judged_files(program, situation),
         _route(ordered) if worst is Verdict.ASK else "default",
         asks(program, hits, situation) if worst is Verdict.ASK else (),
         # 0 says that it was not measured.
@@ -148,7 +151,17 @@ def decided(
         keep if confinement is not None and _may_write_anything(effects, unresolved) else None,
         findings,
         tuple(dict.fromkeys(_excused(hit) for each in judged for hit in each.excused)),
+        situation.asked,
+        counts,
     )
+
+
+def _judged_files(program: Program, situation: Situation) -> tuple[FileDigest, ...]:
+    """The files whose text was judged, and those that say what is checked out, each once."""
+    if not program.files and not situation.files:
+        return ()
+    found = {**situation.files, **dict(program.files)}
+    return tuple([FileDigest(path, sha256) for path, sha256 in found.items()])
 
 
 def _excused(hit: Hit) -> Excused:
@@ -192,12 +205,24 @@ def unconfined(decision: PolicyDecision, confined: PolicyDecision) -> PolicyDeci
         route=first.route,
         asks=tuple(dict.fromkeys((*decision.asks, *confined.asks))) if first.verdict is Verdict.ASK else (),
         findings=_each_once((*first.findings, *other.findings)),
+        momentary=decision.momentary or confined.momentary,
+        counts=_together(decision.counts, confined.counts),
         excused=tuple([each for each in decision.excused if each in confined.excused]),
     )
     others = [file.path for file in confined.files if file not in decision.files]
     if not others:
         return decision
     return replace(decision, reason=f"{decision.reason} ({_OTHER_TMP.format(paths=', '.join(others)[:_SHOWN])})")
+
+
+def _together(counts: Sequence[Count], others: Sequence[Count]) -> tuple[Count, ...]:
+    """Return what is added at most, within the limits of both."""
+    found = {each.counter: each for each in counts}
+    for each in others:
+        known = found.get(each.counter, each)
+        within = tuple(dict.fromkeys((*known.within, *each.within)))
+        found[each.counter] = Count(each.counter, max(known.amount, each.amount), within)
+    return tuple(found.values())
 
 
 def _grade(decision: PolicyDecision) -> int:

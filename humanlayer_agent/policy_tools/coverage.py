@@ -9,10 +9,12 @@ notice being broken.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any, Literal, cast
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.policy.conditions.circumstances import UNKNOWN, Circumstances, given
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit, Rules
 from humanlayer_agent.policy.decision import Verdict
@@ -20,18 +22,24 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.explanation.explain import flow
 from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.examples import Example
-from humanlayer_agent.policy.language.policy import Policy, Rule, RuleException, policy_from
+from humanlayer_agent.policy.language.policy import Given, Policy, Rule, RuleException, policy_from
 from humanlayer_agent.policy_tools.lint import sample_commands
 from humanlayer_agent.policy_tools.lint.subject import Subject
 from humanlayer_agent.policy_tools.lint.witnesses import Case
 from humanlayer_agent.shell import EFFECT_KINDS, Program, Reader
-from humanlayer_agent.tools.calls import written
 
 MAX_CHANGES = 2_000
 """Clauses that are taken out, one after the other."""
 
 Change = Literal["without", "never"]
-_GROUPS = ("program", "flags", "operands", "effects", "paths", "hosts", "names", "env", "options", "attributes")
+_GROUPS = (
+    *("program", "flags", "operands", "effects", "paths", "hosts", "names", "env", "options", "attributes"),
+    *("time", "repo", "limit", "sql", "content"),
+)
+_NEEDED = frozenset(
+    {("time", "tz"), ("content", "role"), *(("limit", part) for part in ("count", "cost", "per", "of"))}
+)
+"""Parts without which a clause is none."""
 Path = tuple[str | int, ...]
 
 
@@ -129,8 +137,12 @@ def coverage(policy: Policy, progress: Callable[[int, int], None] = lambda done,
     holding = {id(each) for compiled in subject.rules for each in (compiled.rule, *(x.by for x in compiled.excuses))}
     tests = [e for e in examples.examples(policy) if {id(e.rule), id(e.exception or e.rule)} <= holding]
     tests = [example for example in tests if examples.judge(subject.director, example).passed]
-    commands = dict.fromkeys(e.command for e in examples.examples(policy))
-    counted = count(subject.director, ((written(command, cwd=examples.PROJECT), None) for command in commands))
+    commands = dict.fromkeys((e.command, e.given) for e in examples.examples(policy))
+    counted = count(
+        subject.director,
+        ((examples.written_in(*each), None) for each in commands),
+        [given(said) for _, said in commands],
+    )
     own: list[tuple[CompiledRule, RuleException | None]] = [
         (c, None)
         for c in subject.linted
@@ -144,7 +156,7 @@ def coverage(policy: Policy, progress: Callable[[int, int], None] = lambda done,
     found = []
     for compiled, exception in own:
         clauses = []
-        unchanged: dict[tuple[str, bool], list[_Said]] = {}
+        unchanged: dict[_Key, list[_Said]] = {}
         for clause, body in changes[id(exception or compiled)]:
             clauses.append(_Mutant(subject, compiled, body, unchanged).judged(clause, tests))
             done += 1
@@ -156,23 +168,27 @@ def coverage(policy: Policy, progress: Callable[[int, int], None] = lambda done,
     return Coverage(policy, tuple(found))
 
 
-def count(director: Director, actions: Iterable[tuple[Action, Reader | None]]) -> Mapping[str, tuple[int, int]]:
+def count(
+    director: Director, actions: Iterable[tuple[Action, Reader | None]], around: Iterable[Circumstances] | None = None
+) -> Mapping[str, tuple[int, int]]:
     """To how many of `actions` each rule (see `key`) applies, and in how many it decides.
 
     Args:
         actions: each with what gives the files that it runs (None: the Director's own).
+        around: what surrounds each; nothing of that is known where it is None.
     """
     matched: Counter[str] = Counter()
     decided: Counter[str] = Counter()
     rules = director.in_force().rules
     ways = (False, True) if any(compiled.rule.only_confined for compiled in rules.all) else (False,)
-    for action, reader in actions:
+    for (action, reader), so in zip(actions, around or repeat(UNKNOWN), strict=False):
         program = director.program(action, reader)
         for confinable in ways:
-            decision = director.judge(program, Situation.of(action, confinable=confinable), action.content)
+            situation = Situation.of(action, confinable=confinable, around=so)
+            decision = director.judge(program, situation, action.content)
             hits = [
                 (hit.rule.rule, hit.verdict)
-                for hit in _hits(rules, program, action, confinable)
+                for hit in _hits(rules, program, action, confinable, so)
                 if hit.rule is not None and hit.rule.rule.only_confined is confinable
             ]
             matched.update({key(rule) for rule, _ in hits})
@@ -185,8 +201,14 @@ def key(rule: Rule) -> str:
     return f"{rule.origin} {rule.id}"
 
 
-def _hits(rules: Rules, program: Program, action: Action, confinable: bool = False) -> list[Hit]:
-    situation, text = Situation.of(action, confinable=confinable), action.content
+def _hits(
+    rules: Rules,
+    program: Program,
+    action: Action,
+    confinable: bool = False,
+    around: Circumstances | None = None,
+) -> list[Hit]:
+    situation, text = Situation.of(action, confinable=confinable, around=around), action.content
     situation.parse = program.status
     judged = rules.judge(program, situation)
     hits = [hit for each in judged for hit in each.hits()]
@@ -197,6 +219,8 @@ def _hits(rules: Rules, program: Program, action: Action, confinable: bool = Fal
 
 _Said = tuple[tuple[int, int], int, bool]
 """One hit: of which command, by which effect, and whether it is certain."""
+_Key = tuple[str, Given | None, bool]
+"""A command, its circumstances, and whether it can be confined."""
 
 
 class _Mutant:
@@ -215,10 +239,10 @@ class _Mutant:
         subject: Subject,
         compiled: CompiledRule,
         body: Mapping[str, Any],
-        unchanged: dict[tuple[str, bool], list[_Said]],
+        unchanged: dict[_Key, list[_Said]],
     ) -> None:
         self.subject, self.compiled, self.unchanged = subject, compiled, unchanged
-        self.touched: dict[tuple[str, bool], bool] = {}
+        self.touched: dict[_Key, bool] = {}
         before = subject.policy.body["rules"]
         places = {id(rule): n for n, rule in enumerate(subject.policy.rules)}
         self.index = places[id(compiled.rule)]
@@ -237,25 +261,26 @@ class _Mutant:
         """`clause` with an example that fails now, or one that would."""
         # The rule's own examples first: they are the ones that were written for it.
         ordered = sorted(tests, key=lambda example: example.rule is not self.compiled.rule)
-        shown = next((e.command for e in ordered if self.touches(e) and self.fails(e)), "")
+        shown = next((e.line for e in ordered if self.touches(e) and self.fails(e)), "")
         proposed = None if shown else self.proposal()
         if not shown and proposed is None and clause.path[-1] == "effect":
             # The other clauses imply it. It is there to have the rule asked about effects, which a match shows.
-            shown = next((e.command for e in ordered if e.rule is self.compiled.rule and e.kind != "not_match"), "")
+            shown = next((e.line for e in ordered if e.rule is self.compiled.rule and e.kind != "not_match"), "")
         return replace(clause, shown=shown, proposed=proposed)
 
     def touches(self, example: Example) -> bool:
         """Does the changed rule say something else of the command than the rule?"""
-        key = (example.command, example.confinable)
+        key = (example.command, example.given, example.confinable)
         if key not in self.touched:
-            case = self.subject.case(example.command)
+            case = self.subject.case(example.command, given=example.given)
             if key not in self.unchanged:
                 self.unchanged[key] = self.said(self.old, case, example.confinable)
             self.touched[key] = self.unchanged[key] != self.said(self.new, case, example.confinable)
         return self.touched[key]
 
     def said(self, rules: Rules, case: Case, confinable: bool) -> list[_Said]:
-        found = _hits(rules, case.program, written(case.command, cwd=examples.PROJECT), confinable)
+        action = examples.written_in(case.command, case.given)
+        found = _hits(rules, case.program, action, confinable, given(case.given))
         hits = (hit for hit in found if hit.rule is not None)
         return [(hit.command.span, id(hit.effect), hit.certain) for hit in hits]  # the subject keeps the case
 
@@ -273,13 +298,13 @@ class _Mutant:
         for case in self.subject.cases(self.compiled):
             if case.decision.parse == "ok":
                 for kind in examples.KINDS:
-                    example = Example(self.compiled.rule, kind, case.command)
+                    example = Example(self.compiled.rule, kind, case.command, given=case.given)
                     if (
                         self.touches(example)
                         and examples.judge(self.subject.director, example).passed
                         and self.fails(example)
                     ):
-                        found.append((kind, case.command))
+                        found.append((kind, example.line))
         return min(found, key=lambda each: (each[0] == "maybe", "$" in each[1], len(each[1])), default=None)
 
 
@@ -326,8 +351,10 @@ def _without(match: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, str, 
             for side in ("from", "to"):
                 for at, text, new in _without(value.get(side, {}), (*here, side)):
                     yield at, text, {**match, name: {**value, side: new}}
-        elif name in _GROUPS and len(value) > 1:
+        elif name in _GROUPS and sum((name, part) not in _NEEDED for part in value) > 1:
             for part, inner in value.items():
+                if (name, part) in _NEEDED:  # without it, it is no condition
+                    continue
                 yield (
                     (*here, part),
                     f"{name}: {flow({part: inner})}",

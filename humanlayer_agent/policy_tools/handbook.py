@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.language.examples import examples_of
 from humanlayer_agent.policy.language.policy import Rule, RuleException, end_of
 from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.safe_text import one_line
@@ -122,11 +123,11 @@ def _rule(rule: Rule, uses: Mapping[str, Use] | None, now: str) -> Iterator[str]
         facts.append(f"applied {use.applied:,} times, asked {use.asked:,}, of which {use.approved:,} were approved")
     yield "".join(f"- {each}\n" for each in [*facts, *_changes(rule, now)])
     yield _block("yaml", _condition(rule))
-    for key, title in _EXAMPLES:
-        commands = rule.written.get("tests", {}).get(key) or ()
-        if commands:
+    for kind, title in _EXAMPLES:
+        lines = [each.line for each in examples_of(rule) if each.kind == kind]
+        if lines:
             yield f"{title}:\n"
-            yield _block("sh", "\n".join(map(str, commands)))
+            yield _block("sh", "\n".join(lines))
 
 
 def _bounds(rule: Rule) -> Iterator[str]:

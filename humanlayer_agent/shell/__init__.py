@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.program import (
         EFFECT_KINDS,
         LOSS,
+        ONCE,
         VERSION,
         WRITTEN,
         Effect,
@@ -37,8 +38,15 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.programs.catalog import Catalog
     from humanlayer_agent.shell.reader import MAX_TEXT, Reader, Source
     from humanlayer_agent.shell.repository.blast_radius import blast_radius
+    from humanlayer_agent.shell.repository.checkout import (
+        NOWHERE,
+        Checkout,
+        checkout_in,
+        is_otherwise_next_time,
+        places_asked,
+    )
     from humanlayer_agent.shell.repository.losses import Beginning, note_losses
-    from humanlayer_agent.shell.repository.work_tree import note_versions
+    from humanlayer_agent.shell.repository.work_tree import is_moved_by, note_versions
     from humanlayer_agent.shell.script_files.file_texts import WrittenText
     from humanlayer_agent.shell.syntax import tree as syntax_tree
     from humanlayer_agent.shell.syntax.dialects import unportable
@@ -55,6 +63,8 @@ __all__ = [
     "LASTING",
     "LOSS",
     "MAX_TEXT",
+    "NOWHERE",
+    "ONCE",
     "REPEATERS",
     "RESERVED",
     "TEMPORARY",
@@ -64,6 +74,7 @@ __all__ = [
     "Baseline",
     "Beginning",
     "Catalog",
+    "Checkout",
     "DiskReader",
     "Effect",
     "EffectKind",
@@ -89,15 +100,19 @@ __all__ = [
     "baseline_of",
     "blast_radius",
     "catalog",
+    "checkout_in",
     "file_time_ns",
     "folds_case",
     "is_looked_at",
+    "is_moved_by",
+    "is_otherwise_next_time",
     "keeps_ascii",
     "known_by",
     "listing_of",
     "note_losses",
     "note_versions",
     "parse",
+    "places_asked",
     "plain_path",
     "selects_code",
     "syntax_tree",
@@ -117,12 +132,16 @@ _NAMES = {
     "expansion.output": ["REPEATERS"],
     "interpreter.code_cache": ["Remembered"],
     "paths": ["absolute_path", "plain_path", "takes_all"],
-    "program": ["EFFECT_KINDS", "LOSS", "VERSION", "WRITTEN", "Effect", "EffectKind", "Program", "SimpleCommand"],
+    "program": [
+        *("EFFECT_KINDS", "LOSS", "ONCE", "VERSION", "WRITTEN"),
+        *("Effect", "EffectKind", "Program", "SimpleCommand"),
+    ],
     "programs.catalog": ["Catalog"],
     "reader": ["MAX_TEXT", "Reader", "Source"],
     "repository.blast_radius": ["blast_radius"],
+    "repository.checkout": ["NOWHERE", "Checkout", "checkout_in", "is_otherwise_next_time", "places_asked"],
     "repository.losses": ["Beginning", "note_losses"],
-    "repository.work_tree": ["note_versions"],
+    "repository.work_tree": ["is_moved_by", "note_versions"],
     "script_files.file_texts": ["WrittenText"],
     "syntax.dialects": ["unportable"],
     "syntax.fast_path": ["RESERVED"],

@@ -23,6 +23,14 @@ EFFECT_KINDS: tuple[str, ...] = get_args(EffectKind)
 WRITERS = frozenset({"tee", "sed", "patch", "git"})
 """Programs whose own operands are files that they write a text to which may be known."""
 
+ONCE = frozenset(
+    str.split(
+        "bash builtin command dash doas env eval exec ionice nice nohup runuser setsid sh stdbuf su sudo time timeout "
+        "zsh"
+    )
+)
+"""Wrappers that run a command once."""
+
 WRITTEN = "written"
 """Stands in `SimpleCommand.inside` for code that an action writes to a file, and that it is not seen to run."""
 

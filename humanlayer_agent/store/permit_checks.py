@@ -14,10 +14,10 @@ from humanlayer_agent.approvals.store_interface import NEVER_RUNS
 from humanlayer_agent.approvals.votes import tally
 from humanlayer_agent.audit import events
 from humanlayer_agent.errors import LOST
-from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes import identity
 from humanlayer_agent.store.grants import unproved_grants
-from humanlayer_agent.store.statements import Ledger
+from humanlayer_agent.store.statements import Ledger, Log
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,54 @@ def unproved(ledger: Ledger, permit: Permit, row: sqlite3.Row, digest: str, auth
         return "what was approved is not what was permitted"
     proof = prove(ledger, request, authority)
     return proof.reason if isinstance(proof, Refused) else ""
+
+
+def used(log: Log, counter: str, per: str, run: str) -> int:
+    """Return how much of a counter was used in a run, or in the last hour or day. A clock that was set back counts as
+    one that stands still: the time of what was counted never goes back.
+    """
+    if per == "run":
+        in_run = log.newest(f"{_COUNTED} AND run = ?", counter, run)
+        return 0 if in_run is None else int(in_run["in_run"])
+    newest = log.newest(_COUNTED, counter, by=_BY_TIME)
+    if newest is None:
+        return 0
+    since = max(log.now, int(newest["time"])) - _SPANS[per]
+    before = log.newest(f"{_COUNTED} AND json_extract(body, '$.time') <= ?", counter, since, by=_BY_TIME)
+    return int(newest["total"]) - (0 if before is None else int(before["total"]))
+
+
+def over_limit(ledger: Ledger, decision: PolicyDecision, run: str) -> str:
+    """Return why what was judged to be within its limits is not any more: others were quicker; "" where it is."""
+    for count in decision.counts if decision.enforced else ():
+        for per, most in count.within:
+            if used(ledger, count.counter, per, run) + count.amount > most:
+                return f"a limit of the policy ({_PER[per]}) was reached in the meantime: propose it again"
+    return ""
+
+
+def count(ledger: Ledger, permit: Permit, run: str) -> None:
+    """Count what is about to start."""
+    for each in permit.decision.counts:
+        if each.amount <= 0:
+            continue
+        newest = ledger.newest(_COUNTED, each.counter, by=_BY_TIME)
+        ledger.append(
+            events.LIMIT_COUNTED,
+            run=run,
+            permit=permit.id,
+            counter=each.counter,
+            amount=each.amount,
+            total=each.amount + (0 if newest is None else int(newest["total"])),
+            in_run=each.amount + used(ledger, each.counter, "run", run),
+            time=max(ledger.now, 0 if newest is None else int(newest["time"])),
+        )
+
+
+_COUNTED = "type = 'limit.counted' AND json_extract(body, '$.counter') = ?"
+_BY_TIME = "json_extract(body, '$.time') DESC, seq"
+_SPANS = {"hour": 3_600_000, "day": 86_400_000}
+_PER = {"run": "in one run", "hour": "in an hour", "day": "in a day"}
 
 
 def why_refused(row: sqlite3.Row | None, digest: str, now: int) -> str:

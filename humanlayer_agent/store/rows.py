@@ -14,6 +14,7 @@ from humanlayer_agent.confine.confinement import REDUCED, Confinement, Profile
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import (
     Ask,
+    Count,
     EffectVerdict,
     Excused,
     Finding,
@@ -76,6 +77,10 @@ def load_decision(text: str) -> PolicyDecision:
                 _build(Finding, each | {"verdict": Verdict(each["verdict"])}) for each in fields.get("findings", ())
             ],
             "excused": [_build(Excused, each) for each in fields.get("excused", ())],
+            "counts": [
+                Count(each["counter"], each["amount"], tuple((per, most) for per, most in each["within"]))
+                for each in fields.get("counts", ())
+            ],
             "asks": [_ask(ask) for ask in fields.get("asks", ())],
             "confinement": _confinement(fields.get("confinement")),
             "view": _build(View, fields["view"]) if fields.get("view") else HOST,

@@ -17,7 +17,7 @@ from humanlayer_agent.errors import StoreError, StoreTampered
 APPLICATION_ID = 0x484C4131
 """Marks the file as ours in its header ("HLA1")."""
 
-_DIGESTS = {13: "83e3e6ddb53d6f697c0e5becc36e7c8195fb521cd3c2d73ee13028bdcb4485c0"}
+_DIGESTS = {14: "596f4b5dfbaac36db07147b6ad409a85d8005b9a7f1e7e38e78b876a875d3f13"}
 """Of the newest schema: running the scripts to find out what it is takes longer than most commands have."""
 
 _STATISTICS = {

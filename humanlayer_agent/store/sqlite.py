@@ -50,7 +50,7 @@ from humanlayer_agent.store.grants import SQLiteGrants
 from humanlayer_agent.store.heartbeats import Heart
 from humanlayer_agent.store.log_heads import Degraded, Keeper
 from humanlayer_agent.store.log_position import LogLost
-from humanlayer_agent.store.permit_checks import prove, strange, unproved, why_refused
+from humanlayer_agent.store.permit_checks import count, over_limit, prove, strange, unproved, used, why_refused
 from humanlayer_agent.store.rows import (
     action_fields,
     decision_fields,
@@ -567,6 +567,10 @@ class SQLiteStore:
         with self._transaction() as ledger:
             return self._ended(ledger, permit_id, outcome)
 
+    def used(self, counter: str, per: str, run: str) -> int:
+        with self._database.read() as connection:
+            return used(Log(connection, self._clock()), counter, per, run)
+
     # The log
 
     @property
@@ -711,7 +715,9 @@ class SQLiteStore:
             ledger.append(events.PERMIT_REFUSED, **common, why=why_not, **tried)
             return Refused(why_not)
         why_not = "" if row is None else unproved(ledger, permit, row, digest, authority)
+        why_not = why_not or over_limit(ledger, permit.decision, permit.action.run_id)
         if row is not None and not why_not and ledger.consume(permit.id, digest):
+            count(ledger, permit, row["run_id"])
             return ledger.start(row, **enforcement_fields(permit.decision))
         said = why_refused(row, digest, ledger.now)
         reason = said or why_not or "its request is not approved now"

@@ -102,12 +102,12 @@ class Log:
         """The event that opened the log."""
         return self._event("seq = 0")
 
-    def newest(self, condition: str) -> dict[str, Any] | None:
-        """The newest event of which this holds. (`condition` is our own text.)"""
-        return self._event(f"{condition} ORDER BY seq DESC")
+    def newest(self, condition: str, *values: Any, by: str = "seq") -> dict[str, Any] | None:
+        """The newest event of which this holds. (`condition`, and what it is the newest by, are our own text.)"""
+        return self._event(f"{condition} ORDER BY {by} DESC", *values)
 
-    def _event(self, condition: str) -> dict[str, Any] | None:
-        found = self.rows(f"SELECT seq, hash, body FROM audit_event WHERE {condition} LIMIT 1")
+    def _event(self, condition: str, *values: Any) -> dict[str, Any] | None:
+        found = self.rows(f"SELECT seq, hash, body FROM audit_event WHERE {condition} LIMIT 1", *values)
         return Entry(found[0]["seq"], found[0]["hash"], found[0]["body"].encode()).event if found else None
 
 

@@ -394,7 +394,7 @@ def test_an_edit_that_the_policy_allows_runs_without_another_vote(make_gate: Mak
     asker = ScriptedAsker([lambda request: answer(request, "edit", "smaller", edited="ls -l")])
     gate = make_gate(asker=asker)
     permit = permitted(gate.check(act("ask", model_intent="I ask")))
-    assert permit.action == replace(act("ls -l"), run_id="run-1", agent="agent")
+    assert permit.action == replace(act("ls -l"), run_id="run-1", agent="agent", requester=gate.requester)
     assert permit.digest == permit.action.digest(POLICY_DIGEST)
     assert permit.decision.verdict is Verdict.ALLOW
     assert (permit.approved_by, permit.edited_by, permit.comment) == ("", "os:1000:tester", "smaller")

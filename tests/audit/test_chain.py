@@ -100,6 +100,7 @@ def test_names_and_codes_are_stable() -> None:
         "permit.consumed": 700,
         "permit.refused": 701,
         "permit.handed": 702,
+        "limit.counted": 703,
         "exec.started": 800,
         "exec.finished": 801,
         "exec.unknown": 802,

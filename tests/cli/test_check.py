@@ -384,3 +384,14 @@ def test_nothing_is_trusted_where_nothing_can_be_kept(project: Project) -> None:
     kept.write_text("{}")
     for run in ("a", "b", None):
         assert project.check("npm test", run) == "ask", run
+
+
+def test_it_is_judged_as_started_by_who_asks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        f'version: 1\npolicy: p\nrules: [{{id: me, decision: deny, when: {{program: make, requester: "os:{os.getuid()}:*"}}}}]\n'
+    )
+    assert main(["check", "--policy", str(path), "make"]) == 1
+    path.write_text(path.read_text().replace(f"os:{os.getuid()}:", "os:0815:"))
+    assert main(["check", "--policy", str(path), "make"]) == 4
+    assert "deny  (me)" in capsys.readouterr().out

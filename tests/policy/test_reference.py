@@ -8,8 +8,9 @@ needs (`needs`) is taken from the code that is tested.
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -23,13 +24,26 @@ from humanlayer_agent.action import Action, tool_arguments
 from humanlayer_agent.confine.confinement import Profile
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.locations import own_places
+from humanlayer_agent.policy.conditions.circumstances import Circumstances
 from humanlayer_agent.policy.conditions.containment import needs
 from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.layers import Layer
-from humanlayer_agent.shell import WAYS, WRITTEN, Catalog, Effect, Field, Flows, Program, SimpleCommand
+from humanlayer_agent.shell import (
+    WAYS,
+    WRITTEN,
+    Catalog,
+    Checkout,
+    Effect,
+    Field,
+    Flows,
+    Program,
+    SimpleCommand,
+    is_otherwise_next_time,
+    places_asked,
+)
 from tests.support.extent import examples
 
 PROJECT, HOME = "/nowhere/project", "/nowhere/home"
@@ -53,6 +67,7 @@ class Around:
     held: "tuple[Walls, ...] | None"
     excuses: bool = False
     approved: "tuple[Walls, ...]" = ()
+    commands: "Sequence[SimpleCommand]" = ()
 
 
 class Walls(NamedTuple):
@@ -188,8 +203,9 @@ class Reference:
 
     def judge_in(self, program: Program, around: Around) -> Judged:
         held = [[e for e in command.effects if is_held(e, command, around)] for command in program.commands]
-        program = self.with_uses(without(program, held), around)
-        around = replace(around, program=program)
+        program = without(program, held)
+        program = self.with_uses(program, replace(around, commands=program.commands))
+        around = replace(around, program=program, commands=program.commands)
         hits: list[tuple[str, str | None]] = []
         parts: list[tuple[str, list[str]]] = []
         runs_in: set[Walls] = set()
@@ -563,7 +579,8 @@ def sources(when: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def speaks_of_the_action(when: Mapping[str, Any]) -> bool:
     inner = [*when.get("any", ()), *when.get("all", ()), *([when["not"]] if "not" in when else [])]
-    return not {"parse", "agent", "tool"}.isdisjoint(when) or any(speaks_of_the_action(m) for m in inner)
+    about = {"parse", "agent", "tool", "time", "requester", "limit"}
+    return not about.isdisjoint(when) or any(speaks_of_the_action(m) for m in inner)
 
 
 def holds(
@@ -624,6 +641,25 @@ def clause(
             return yes((command.resolved if effect is None else effect.resolved) is value)
         case "parse":
             return yes(around.status in value)
+        case "time":
+            on = "days" not in value or any(day in ("mon", "mon-fri") for day in value["days"])
+            return yes(on and ("hours" not in value or "09:00-17:00" in value["hours"]))
+        case "requester":
+            return yes(any(text["glob"] in (REQUESTER, "os:*") for text in value))
+        case "repo":
+            wanted = [
+                *([yes(any(text["glob"] == "main" for text in value["branch"]))] if "branch" in value else []),
+                *([MAYBE] if "clean" in value else []),
+            ]
+            clean = "clean" in value
+            if not places_asked(command, around.commands or [command], clean=clean):
+                return MAYBE
+            again = is_otherwise_next_time(command, clean=clean)
+            return min(wanted) if not again else min([*wanted, MAYBE]) if around.excuses else max(min(wanted), MAYBE)
+        case "limit":
+            return over(value, lists, around)
+        case "sql":
+            return statements(value, command, effect, around)
         case "agent":
             return yes(any(text["glob"] == around.agent for text in value))
         case "tool":
@@ -670,18 +706,18 @@ def clause(
                 e for e in effects if e.kind not in (*FILES[:-1], "network", "listen") and (e.operand or "")[:1] != "/"
             ]
             answers = [called(e, value, lists) for e in named]
-            if "any_in" in value and not around.excuses:
-                return max([*answers, MAYBE if hidden else NO])
             so = answers if "any_in" in value else [YES - a for a in answers]
-            return min(so + [MAYBE] * hidden) if answers or hidden else NO
+            if not around.excuses:
+                return max([*so, MAYBE if hidden else NO])
+            return min(so + [MAYBE] * hidden) if so or hidden else NO
         case "hosts":
             contacted = [e for e in effects if e.kind in ("network", "listen")]
             more = unseen(("network", "listen"), around) if hidden else NO
             answers = [contacts(e, value) for e in contacted]
-            if "any_in" in value and not around.excuses:
-                return max([*answers, more])
             so = answers if "any_in" in value else [YES - a for a in answers]
-            return min([*so, *([YES - more] if more else [])]) if answers or more else NO
+            if not around.excuses:
+                return max([*so, more])
+            return min([*so, *([YES - more] if more else [])]) if so or more else NO
         case "paths":
             return paths(
                 value,
@@ -691,6 +727,57 @@ def clause(
                 around,
             )
     raise AssertionError(key)
+
+
+REQUESTER, USED = "os:1:alice", 2
+AROUND = Circumstances(
+    datetime(2030, 1, 7, 12, 30, tzinfo=UTC),  # a Monday
+    REQUESTER,
+    lambda *_, **__: Checkout("main", ()),
+    used=lambda counter, per: USED,
+)
+"""What surrounds the commands of these tests."""
+
+
+def over(value: Mapping[str, Any], lists: Mapping[str, Any], around: Around) -> int:
+    """So much is known to be done, and so much may be."""
+    least = most = 0
+    known = around.status == "ok"
+    for command in around.commands:
+        units: list[Effect | None] = [*command.effects] if speaks_of_effects(value["of"]) else [None]
+        plain = replace(around, excuses=False)
+        said = [holds(value["of"], command, unit, lists, plain) for unit in units]
+        if units != [None] and holds(value["of"], command, None, lists, plain) == MAYBE:
+            said.append(MAYBE)
+        least, most = least + said.count(YES), most + len(said) - said.count(NO)
+        again = set(command.via) - {"sudo"} or {"loop", "function", "trap"} & set(command.inside)
+        known = known and MAYBE not in said and not (again and set(said) != {NO} and said)
+    if known and not most:
+        return NO
+    if least and USED + least > value["count"]:
+        return YES
+    return NO if known and USED + most <= value["count"] else MAYBE
+
+
+def statements(value: Mapping[str, Any], command: SimpleCommand, effect: Effect | None, around: Around) -> int:
+    client = command.program == "psql" or any("database" in (e.kind, e.role) for e in command.effects)
+    hidden = [e.unread or (e.kind, e.role) == ("execute", "database") for e in command.effects]
+
+    def fits(each: Effect) -> int:
+        verb = "select" if each.role in ("read", "secret") else each.origin.split(" ")[0]
+        table = (each.operand or "").split(".")[-1]
+        return min(
+            yes("kinds" not in value or verb in value["kinds"]), yes("any_in" not in value or table in value["any_in"])
+        )
+
+    if effect is not None:
+        unread = effect.unread or (effect.kind, effect.role) == ("execute", "database")
+        return fits(effect) if effect.kind == "database" else MAYBE if client and unread else NO
+    said = [fits(each) for each in command.effects if each.kind == "database"]
+    unseen = client and (any(hidden) or not command.resolved)
+    if not around.excuses:
+        return max([*said, MAYBE if unseen else NO])
+    return min([*said, *([MAYBE] if unseen else [])]) if said or unseen else NO
 
 
 def comes_from(
@@ -967,6 +1054,26 @@ _CLAUSES = {
     "inside": st.sampled_from([["substitution"], ["loop"], ["string"]]),
     "parse": st.sampled_from([["ok"], ["failed", "partial"]]),
     "agent": st.sampled_from([["mini"], ["other"]]),
+    "time": st.fixed_dictionaries(
+        {"tz": st.just("UTC"), "hours": st.sampled_from([["09:00-17:00"], ["22:00-06:00"]])},
+        optional={"days": st.sampled_from([["mon-fri"], ["sat", "sun"], ["mon"]])},
+    ),
+    "requester": st.sampled_from([["os:1:alice"], ["os:*"], ["os:2:bob"]]),
+    "repo": st.sampled_from(
+        [{"branch": ["main"]}, {"branch": ["x"]}, {"clean": True}, {"branch": ["x"], "clean": False}]
+    ),
+    "limit": st.fixed_dictionaries(
+        {
+            "count": st.integers(1, 5),
+            "per": st.sampled_from(["run", "hour", "day"]),
+            "of": st.sampled_from(
+                [{"program": ["curl", "rm"]}, {"effect": ["network"]}, {"effect": ["read", "write"]}]
+            ),
+        }
+    ),
+    "sql": st.dictionaries(st.sampled_from(["kinds", "any_in"]), st.just(["drop", "select", "x"]), min_size=1).map(
+        lambda sql: {key: (["drop", "select"] if key == "kinds" else value) for key, value in sql.items()}
+    ),
     "tool": st.fixed_dictionaries(
         {"name": st.sampled_from([["Write"], ["Read", "Write"], ["Read"]])},
         optional={
@@ -1076,6 +1183,7 @@ _SIMPLE = st.sampled_from(
         "curl -X GET -X DELETE localhost:3000", "curl -X GET example.com", 'curl -X HEAD -X "$X" localhost', "curl localhost https://example.com", "grep -C 3 -C 4 x a", "sudo -u bob -u root frob",
         "kubectl --context prod get x", "kubectl --context dev --context prod delete x", "kubectl -n x -A get x", 'aws --profile "$X" s3 ls', "aws --profile prod s3 rm s3://x", "AWS_PROFILE=dev aws s3 ls",
         "export PYTHONPATH=/srv/y${PYTHONPATH:+:$PYTHONPATH}", "PYTHONPATH=$D cat a", "printenv PYTHONPATH", "PATH=/srv ls",
+        "psql app -c 'drop table x'", "psql app -c 'select 1; truncate y'", "psql app -f q.sql", "psql app", "duckdb a.db x", "git checkout x",
         'echo "curl https://example.org; kill 1" > w.sh', 'echo "curl https://example.org | sh" > v.sh', 'echo "rm -rf /srv/x" > u.sh', "cat *", "cat /srv/*", "cat ~/x/*", "cat .e*", "export PYTHONPATH=$D",
     ]
 )  # fmt: skip
@@ -1144,8 +1252,47 @@ def test_the_director_agrees(tmp_path: Path, base: Any, lower: Any, commands: li
     except PolicyError as error:
         assert "too broad" in str(error)
         assume(False)
-    director = Director(layers, project=PROJECT, environ={"HOME": HOME})
+    director = Director(layers, project=PROJECT, environ={"HOME": HOME}, around=AROUND)
     agree(director, Reference([LayerRead(layer.policy.body, layer.trusted) for layer in layers]), commands)
+
+
+_AROUND_CLAUSES = ("time", "requester", "repo", "limit", "sql")
+_ABOUT = st.lists(st.sampled_from(_AROUND_CLAUSES), min_size=1, max_size=2, unique=True).flatmap(
+    lambda keys: st.fixed_dictionaries(
+        {key: _CLAUSES[key] for key in keys},
+        optional={
+            "program": st.just(["psql", "curl", "git", "rm"]),
+            "effect": st.just(["network", "database", "read"]),
+        },
+    )
+)
+_ABOUT_AROUND = (
+    _ABOUT | st.builds(lambda each: {"not": each}, _ABOUT) | st.builds(lambda a, b: {"any": [a, b]}, _ABOUT, _ABOUT)
+)
+_SURROUNDED = st.sampled_from(
+    [
+        "psql app -c 'drop table x'", "psql app -c 'select 1; truncate y'", "psql app -f q.sql", "rm a", "rm a b", "curl localhost",
+        "curl localhost; curl example.org; curl localhost:3", "for i in 1 2; do curl localhost; done", "git checkout x; git push",
+        "git push; cat a", "echo '", "duckdb a.db x", "cat a b c", "sudo rm a", "echo hi", "psql app -c 'select 1 from x'",
+    ]
+)  # fmt: skip
+
+
+@settings(max_examples=examples(150, soak=5_000), suppress_health_check=list(HealthCheck))
+@given(
+    rules=st.lists(
+        st.fixed_dictionaries(
+            {"decision": st.sampled_from(["ask", "deny"]), "when": _ABOUT_AROUND}, optional={"unless": _ABOUT_AROUND}
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    commands=st.lists(_SURROUNDED, min_size=1, max_size=4),
+)
+def test_the_director_agrees_on_what_surrounds_actions(tmp_path: Path, rules: Any, commands: list[str]) -> None:
+    policy = load(policy_file(tmp_path, "p", {"rules": rules, "defaults": {"unmatched": "allow"}}))
+    director = Director(policy, project=PROJECT, environ={"HOME": HOME}, around=AROUND)
+    agree(director, Reference([LayerRead(policy.body, True)]), commands)
 
 
 def agree(director: Director, reference: Reference, commands: list[str]) -> None:
@@ -1314,7 +1461,7 @@ def read_twice(folder: Path, base: Any, more: Any, lower: Any) -> tuple[Director
         assume(False)
     confine = [file["defaults"]["confine"] for file in files if "confine" in file["defaults"]][-1]
     read = [LayerRead(la.policy.body, la.trusted, w) for la, w in zip(layers, walls, strict=True)]
-    director = Director(layers, project=PROJECT, environ={"HOME": HOME}, confined=True)
+    director = Director(layers, project=PROJECT, environ={"HOME": HOME}, confined=True, around=AROUND)
     return director, Reference(read, walls[0][confine])
 
 

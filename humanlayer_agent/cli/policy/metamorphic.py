@@ -168,7 +168,7 @@ def _junit(results: Results) -> None:
         )  # fmt: skip
         for checked in found:
             example = checked.example
-            name = f"{example.kind}: {one_line(example.command)}"
+            name = f"{example.kind}: {one_line(example.line)}"
             case = ElementTree.SubElement(suite, "testcase", classname=f"{policy.name}.{example.name}", name=name)
             if checked.failures:
                 first = checked.failures[0]

@@ -106,14 +106,14 @@ def explain(
 
     Example: hla policy explain 'rm -rf build && cat /etc/passwd' --why-not allow
     """
-    from humanlayer_agent.cli.check import start_of
+    from humanlayer_agent.cli.check import as_started_here, start_of
     from humanlayer_agent.cli.policy.explain import print_explanation, record
     from humanlayer_agent.policy.explanation.explain import explain as explained
     from humanlayer_agent.tools.calls import written
 
     director = _director(policy, project, confined=confined)
     start = str(cwd.absolute()) if cwd is not None else start_of(director)
-    found = explained(director, written(command, cwd=start))
+    found = explained(director, as_started_here(written(command, cwd=start)))
     if output == "table":
         print_explanation(found, command, why_not)
     else:

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 from humanlayer_agent.cli.shared.output import print_records
 from humanlayer_agent.cli.shared.records import ExampleRecord
-from humanlayer_agent.policy.language.examples import Result
+from humanlayer_agent.policy.language.examples import Result, examples_of
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.safe_text import one_line, visible
 
@@ -27,9 +27,11 @@ def _text(results: Results) -> None:
         failed = [result for result in found if not result.passed]
         for result in failed:
             example = result.example
-            print(f"{one_line(example.origin)}: {example.name}: {example.kind}: {one_line(example.command)}")
+            print(f"{one_line(example.origin)}: {example.name}: {example.kind}: {one_line(example.line)}")
             print(f"    expected {result.expected}, found {result.found}")
-        untested = [rule.id for rule in policy.rules if not (rule.tests.match or rule.tests.maybe)]
+        untested = [
+            rule.id for rule in policy.rules if not any(each.kind in ("match", "maybe") for each in examples_of(rule))
+        ]
         if untested:
             print(f"{policy.name}: no test shows what these rules match: {', '.join(untested)}")
         print(f"{policy.name}: {len(found) - len(failed)} of {len(found)} examples passed")
@@ -61,7 +63,7 @@ def _junit(results: Results) -> None:
         )
         for result in found:
             example = result.example
-            name = f"{example.kind}: {one_line(example.command)}"
+            name = f"{example.kind}: {one_line(example.line)}"
             case = ElementTree.SubElement(suite, "testcase", classname=f"{policy.name}.{example.name}", name=name)
             if not result.passed:
                 message = f"expected {result.expected}, found {result.found}"

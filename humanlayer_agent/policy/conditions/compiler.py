@@ -13,24 +13,28 @@ from typing import Any
 from humanlayer_agent.action import FUNCTION, Action
 from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.policy.command_catalog import CATALOG
-from humanlayer_agent.policy.conditions import containment, dataflow, linear_regex, tool_calls
+from humanlayer_agent.policy.conditions import circumstances, containment, dataflow, linear_regex, tool_calls
 from humanlayer_agent.policy.conditions import operand_names as named
 from humanlayer_agent.policy.conditions import word_patterns as words
+from humanlayer_agent.policy.conditions.circumstances import UNKNOWN, Circumstances, Counter, Tally
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
 from humanlayer_agent.policy.conditions.word_patterns import TextSet
 from humanlayer_agent.policy.language.policy import (
+    SQL_KINDS,
     Among,
     Effects,
     Environment,
     Flags,
+    Limit,
     Match,
     Operands,
     Paths,
     Program,
+    Sql,
     Texts,
 )
-from humanlayer_agent.shell import Catalog, Effect, SimpleCommand, absolute_path
+from humanlayer_agent.shell import Catalog, Checkout, Effect, SimpleCommand, View, absolute_path
 
 FILE_KINDS = frozenset({"read", "write", "append", "delete", "move", "metadata", "execute"})
 CONTACTS = frozenset({"network", "listen"})
@@ -72,14 +76,29 @@ class Situation:
     """What it is given (`action.tool_arguments`)."""
     places: tuple[str, ...] = ()
     """From where its paths may go."""
+    around: Circumstances = UNKNOWN
+    """What surrounds the action: when it is, and so on."""
+    checkouts: "dict[tuple[str, bool, bool, View], Checkout]" = field(default_factory=dict)
+    """What is checked out where it was looked up."""
+    files: dict[str, str] = field(default_factory=dict)
+    """The files that it was looked up in, each with the SHA-256 (hex) of its bytes; "" where there is none."""
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    """How much it adds to each counter."""
+    bounds: set[tuple[str, str, int]] = field(default_factory=set)
+    """The limits that it was judged to be within: counter, run or time, and how much that is."""
+    asked: bool = False
+    """A rule has asked what surrounds the action, so that it may be judged otherwise a moment later."""
 
     @classmethod
-    def of(cls, action: Action, *, project: str = "", confinable: bool = False) -> "Situation":
+    def of(
+        cls, action: Action, *, project: str = "", confinable: bool = False, around: Circumstances | None = None
+    ) -> "Situation":
         """Return the circumstances that an action brings itself. Where a tool runs only the tool knows, so that paths
         may go from the project as well.
 
         Args:
             project: where it starts if it does not say so, in the place of the project that it names.
+            around: what surrounds it; nothing of that is known where it is None.
         """
         cwd = action.cwd or project
         places = (cwd, project or action.project) if action.type == FUNCTION else (cwd,)
@@ -89,6 +108,7 @@ class Situation:
             arguments=action.arguments,
             places=tuple(dict.fromkeys(filter(None, places))),
             confinable=confinable,
+            around=around or UNKNOWN,
         )
 
 
@@ -117,6 +137,8 @@ class Compiler:
         self.lists, self.variables = lists, variables
         self._links = Links() if links is None else links
         self._sets: dict[tuple[str, ...], PathSet] = {}
+        self.counters: list[Counter] = []
+        """What is counted for the conditions that were compiled."""
 
     def match(self, match: Match, *, excuses: bool = False) -> Clause:
         """`match` as one closure."""
@@ -210,13 +232,44 @@ class Compiler:
             wanted, of = self.texts(group.any), _all_of if excuses else _any_of
             clauses.append(lambda c, e, s: of((has(x, wanted) for x in find(c, e)), unseen(c, e, s)))
         if group.none is not None:
-            unwanted = self.texts(group.none)
-            clauses.append(lambda c, e, s: _all_of((YES - has(x, unwanted) for x in find(c, e)), unseen(c, e, s)))
+            unwanted, others = self.texts(group.none), _all_of if excuses else _any_of
+            clauses.append(lambda c, e, s: others((YES - has(x, unwanted) for x in find(c, e)), unseen(c, e, s)))
         return all_of(clauses)
 
     def _env(self, env: Environment, excuses: bool) -> Clause:
         places = self.paths(env.value_in) if env.value_in is not None else None
         return named.variables(self.texts(env.any or ()), places, every=excuses)
+
+    def _sql(self, sql: Sql, excuses: bool) -> Clause:
+        kinds = frozenset(sql.kinds) if sql.kinds is not None else None
+        some = self.texts(sql.any) if sql.any is not None else None
+        none = self.texts(sql.none) if sql.none is not None else None
+
+        def holds(effect: Effect, command: SimpleCommand) -> int:
+            value = YES if kinds is None or _statement_kind(effect) in kinds else NO
+            if some is not None and value != NO:
+                value = min(value, _table(effect, some, command))
+            if none is not None and value != NO:
+                value = min(value, YES - _table(effect, none, command))
+            return value
+
+        def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+            speaks = _speaks_sql(command)
+            if effect is not None:
+                unread = effect.unread or (effect.kind, effect.role) == ("execute", "database")
+                return holds(effect, command) if effect.kind == "database" else MAYBE if speaks and unread else NO
+            said = [holds(each, command) for each in command.effects if each.kind == "database"]
+            unread = any(e.unread or (e.kind, e.role) == ("execute", "database") for e in command.effects)
+            unseen = MAYBE if speaks and (unread or not command.resolved) else NO
+            return _all_of(said, unseen) if excuses else _any_of(said, unseen)
+
+        return judge
+
+    def _limit(self, limit: Limit, excuses: bool) -> Clause:
+        # Counted is what may be meant, whatever hangs on it.
+        clause, counter = circumstances.limit(limit, self.lists, self.match)
+        self.counters.append(counter)
+        return clause
 
     def _every(self, matches: Sequence[Match], excuses: bool) -> Clause:
         return all_of([self.match(m, excuses=excuses) for m in matches])
@@ -589,6 +642,42 @@ def _contacts(command: SimpleCommand, effect: Effect | None) -> list[Effect]:
     return [e for e in ([effect] if effect is not None else command.effects) if e.kind in CONTACTS]
 
 
+def _speaks_sql(command: SimpleCommand) -> bool:
+    return command.program in _SQL_CLIENTS or any("database" in (e.kind, e.role) for e in command.effects)
+
+
+_SQL_CLIENTS = frozenset({"sqlite3", "psql", "mysql", "mariadb"})
+
+
+def _statement_kind(effect: Effect) -> str:
+    if effect.role in ("read", "secret"):
+        return "select"
+    verb = effect.origin.partition(" ")[0]
+    return verb if verb in SQL_KINDS else "create" if verb == "into" else "other"
+
+
+def _table(effect: Effect, patterns: Sequence[str], command: SimpleCommand) -> int:
+    """Tell whether the table of a statement is among some. A name that nothing qualifies is of the schema, or of the
+    database, that the client begins in; of what else a pattern says, nobody knows.
+    """
+    if effect.operand is None:
+        return MAYBE
+    best = NO
+    for schema in _BEGINS_IN.get(command.program or "") or command.attributes.get("database", [None]):
+        name = effect.operand.lower().split(".")
+        if len(name) == 1 and schema is not None:
+            name = [schema.lower(), *name]
+        for pattern in patterns:
+            parts = pattern.lower().split(".")
+            if all(fnmatch.fnmatchcase(n, p) for n, p in zip(reversed(name), reversed(parts), strict=False)):
+                best = max(best, YES if len(parts) <= len(name) else MAYBE)
+    return best if effect.resolved else min(best, MAYBE)
+
+
+_BEGINS_IN = {"psql": ("public",), "sqlite3": ("main",)}
+"""Schemas of names that nothing qualifies; where a client has been told others, not all of it was read."""
+
+
 def _host(effect: Effect, patterns: Sequence[str]) -> int:
     if effect.operand is None:
         return MAYBE
@@ -617,10 +706,16 @@ _BUILDERS: dict[str, Builder] = {
     "operands": lambda _c, v, _: _once(_operands(v)),
     "argv": lambda _c, v, _: _argv(v),
     "agent": lambda _c, v, _: _agent(v),
+    "time": lambda _c, v, _: circumstances.time(v),
+    "requester": lambda _c, v, _: circumstances.requester(v),
+    "repo": lambda _c, v, excuses: circumstances.repository(v, excuses),
     "tool": lambda c, v, excuses: tool_calls.tool(v, c.paths, c.variables.get("HOME", "/"), excuses),
     "paths": lambda c, v, _: c._paths(v),
     "hosts": lambda c, v, excuses: c._among(v, _contacts, _host, _unseen_contact, excuses),
     "names": lambda c, v, excuses: c._among(v, named.named, named.name_in, lambda x, e, s: _unseen(x, e), excuses),
+    "sql": Compiler._sql,
+    "content": lambda _c, v, excuses: circumstances.content(v, excuses),
+    "limit": Compiler._limit,
     "all": Compiler._every,
     "any": Compiler._either,
     "negated": Compiler._negated,

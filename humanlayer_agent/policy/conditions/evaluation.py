@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from humanlayer_agent.action import FUNCTION
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Profile
 from humanlayer_agent.policy.conditions import containment, private_programs, tool_calls, variable_uses
+from humanlayer_agent.policy.conditions.circumstances import Counter
 from humanlayer_agent.policy.conditions.compiler import Situation, is_about_file, names_of
 from humanlayer_agent.policy.conditions.dataflow import Source, Tracing
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, Excuse, compiled
-from humanlayer_agent.policy.decision import SEVERITIES, Verdict
+from humanlayer_agent.policy.decision import SEVERITIES, Count, Verdict
 from humanlayer_agent.shell import Effect, Program, SimpleCommand
 
 __all__ = ["VERDICTS", "CompiledRule", "Hit", "Judged", "Rules", "compiled", "strictest"]
@@ -72,6 +73,7 @@ class Rules:
         confine: what allowed commands are confined to where the rules that allow them name nothing else; None where
             nothing is.
         keep: how much of a project is kept before what nobody knows runs confined.
+        counters: what is counted for the limits of the rules.
     """
 
     def __init__(
@@ -80,11 +82,13 @@ class Rules:
         unmatched: Verdict,
         confine: Profile | None = None,
         keep: Bounds = _USUAL,
+        counters: Sequence[Counter] = (),
     ) -> None:
         self.all = tuple(rules)
         self.unmatched = unmatched
         self.confine = confine
         self.keep = keep
+        self.counters = tuple({each.name: each for each in counters}.values())
         self._named = frozenset[str]().union(*(rule.programs for rule in self.all if rule.programs is not None))
         self._concerning: dict[tuple[str | None, tuple[str, ...] | None], tuple[CompiledRule, ...]] = {}
         self._fitting: dict[tuple[tuple[str, ...] | None, str, str, bool], tuple[CompiledRule, ...]] = {}
@@ -112,11 +116,11 @@ class Rules:
     def _judge(self, program: Program, situation: Situation) -> list[Judged]:
         held = containment.impossible(program, situation.confinement, situation.approved)
         program = containment.without(program, held)
-        situation.commands, situation.directories = program.commands, {}
+        situation.commands, situation.directories, situation.tallies = program.commands, {}, {}
         if situation.tracing.program is not None:
             situation.tracing = Tracing()
         program = variable_uses.with_effects(program, self._uses, situation)
-        situation.commands, situation.directories = program.commands, {}
+        situation.commands, situation.directories, situation.tallies = program.commands, {}, {}
         situation.tracing.program = program
         return [
             self.command(command, situation, effects)
@@ -195,6 +199,11 @@ class Rules:
         again = self._judge(program, situation)
         situation.approved = containment.widened(held, again, situation.links.view, situation.catalog)
         return again
+
+    def counts(self, situation: Situation) -> tuple[Count, ...]:
+        """Return what an action that was judged in this situation adds to what is counted."""
+        added = [Count(c.name, c.tally(situation).seen, _bounds(c.name, situation)) for c in self.counters]
+        return tuple([each for each in added if each.amount or each.within])
 
     def command(self, command: SimpleCommand, situation: Situation, held: Sequence[Effect] = ()) -> Judged:
         """Every hit on one command: rules that fire, allows that cover, and what nothing covers.
@@ -281,6 +290,10 @@ class Rules:
             source = situation.tracing.source if rule.traces else None
             hits.append(Hit(verdict if value == YES else rule.maybe, rule, command, effect, value == YES, source))
         return hits
+
+
+def _bounds(counter: str, situation: Situation) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((per, most) for name, per, most in situation.bounds if name == counter))
 
 
 def _confined(judged: Judged) -> list[Profile]:

@@ -4,7 +4,8 @@ Python's own engine tries alternatives one after the other: `(a+)+b` takes it ex
 choose. Here a pattern becomes an automaton that reads each character once, so no pattern can burn time. What can't be
 matched so (back references, look-around) is refused, and so is a pattern that would need a large automaton.
 
-Understood: literals, `.`, `[a-z]`, `[^a-z]`, `\\d \\w \\s \\D \\W \\S`, `( )`, `(?: )`, `|`, `* + ? {m} {m,} {m,n}`.
+Understood: literals, `.`, `[a-z]`, `[^a-z]`, `\\d \\w \\s \\D \\W \\S`, `( )`, `(?: )`, `|`, `* + ? {m} {m,} {m,n}`,
+and `(?i)` at the beginning.
 A pattern matches the whole text; `.` is any character.
 """
 
@@ -69,7 +70,10 @@ class Regex:
 
     def __init__(self, pattern: str) -> None:
         if len(pattern) > MAX_PATTERN:
-            raise ValueError(f"a regular expression has at most {MAX_PATTERN} characters, this has {len(pattern)}")
+            raise ValueError(
+                f"a regular expression has at most {MAX_PATTERN} characters, this has {len(pattern)}: write several "
+                "patterns, of which one has to match"
+            )
         self.pattern = pattern
         # A state has a test and where it leads, or (without a test) leads on at once.
         self._tests: list[Test | None] = []
@@ -145,7 +149,10 @@ class Regex:
 
     def _state(self, test: Test | None, *leads: int) -> int:
         if len(self._tests) >= MAX_STATES:
-            raise ValueError("this regular expression is too large: it repeats too much")
+            raise ValueError(
+                "this regular expression is too large: it repeats too much. Write * or + where the count does not "
+                "matter"
+            )
         self._tests.append(test)
         self._next.append(list(leads))
         return len(self._tests) - 1
@@ -179,8 +186,11 @@ class _Parser:
         self.text = text
         self.at = 0
         self.depth = 0
+        self.folds = False
 
     def read(self) -> _Node:
+        if self.text.startswith("(?i)"):
+            self.at, self.folds = 4, True
         node = self.alternatives()
         if self.at < len(self.text):
             raise ValueError(f"unexpected {self.text[self.at]!r} at character {self.at + 1}")
@@ -221,12 +231,16 @@ class _Parser:
             else:
                 node = _Repeat(node, int(char == "+"), 1 if char == "?" else None)
             if self.peek() in ("*", "+", "?", "{") and self.peek():
-                raise ValueError(f"a repetition of a repetition at character {self.at + 1}")
+                instead = {"?": "a lazy repetition matches the same: leave the ? out", "+": "leave the + out"}
+                hint = f"; {instead[self.peek()]}" if self.peek() in instead else ""
+                raise ValueError(f"a repetition of a repetition at character {self.at + 1}{hint}")
         return node
 
     def bounds(self) -> tuple[int, int | None]:
         end = self.text.find("}", self.at)
         low, comma, high = self.text[self.at : max(end, self.at)].partition(",")
+        if end > 0 and low.isdecimal() and (not high or high.isdecimal()) and max(len(low), len(high)) > 3:
+            raise ValueError("a repetition of at most 999 times: write + or * for any number")
         if end < 0 or not low.isdecimal() or (high and not high.isdecimal()) or len(low) > 3 or len(high) > 3:
             raise ValueError(f"{{ at character {self.at} is no repetition; write \\{{ for the character")
         self.at = end + 1
@@ -242,7 +256,7 @@ class _Parser:
             if self.text.startswith("?:", self.at):
                 self.at += 2
             elif self.peek() == "?":
-                raise ValueError("groups that begin with (? are not understood, but for (?:")
+                raise ValueError(_instead_of_group(self.text[self.at - 1 :]))
             node = self.alternatives()
             if self.peek() != ")":
                 raise ValueError("a ( without its )")
@@ -260,23 +274,37 @@ class _Parser:
             )
         if char in "*+?{":
             raise ValueError(f"nothing to repeat before {char!r} at character {self.at}")
-        return _One(char.__eq__)
+        return _One(self.same(char))
+
+    def same(self, char: str) -> Test:
+        """A test for one character."""
+        return self.folded(char.__eq__)
+
+    def folded(self, test: Test) -> Test:
+        """The test, in whichever case a character is, where the pattern wants that."""
+        if not self.folds:
+            return test
+        return lambda c: test(c) or test(c.lower()) or test(c.upper())
 
     def escape(self) -> Test:
         char = self.take()
         if char in _CLASSES:
             return _CLASSES[char]
-        return self.literal(char).__eq__
+        return self.same(self.literal(char))
 
     def literal(self, char: str) -> str:
         """The character that an escape stands for."""
         if char in _CONTROLS:
             return _CONTROLS[char]
         if char.isalnum():
-            raise ValueError(f"\\{char} is not understood")
+            raise ValueError(
+                f"\\{char} is not understood{_INSTEAD_OF_ESCAPE.get(char, _NO_REFERENCE * char.isdecimal())}"
+            )
         return char
 
     def bracket(self) -> Test:
+        if self.text.startswith("[:", self.at):
+            raise ValueError("[:...:] is not understood: write the range, as [A-Za-z], or \\d, \\w, \\s")
         negated = self.peek() == "^"
         self.at += negated
         tests: list[Test] = []
@@ -284,6 +312,8 @@ class _Parser:
         while first or self.peek() != "]":
             first = False
             char = self.take()
+            if char == "[" and self.peek() == ":":
+                raise ValueError("[:...:] is not understood: write the range, as [A-Za-z], or \\d, \\w, \\s")
             if char == "\\":
                 char = self.take()
                 if char in _CLASSES:
@@ -293,14 +323,44 @@ class _Parser:
             if self.peek() == "-" and self.text[self.at + 1 : self.at + 2] not in ("]", ""):
                 self.at += 1
                 last = self.take()
-                tests.append(_range(char, self.literal(self.take()) if last == "\\" else last))
+                tests.append(self.folded(_range(char, self.literal(self.take()) if last == "\\" else last)))
             else:
-                tests.append(char.__eq__)
+                tests.append(self.same(char))
         self.at += 1
         found = tuple(tests)
         if negated:
             return lambda c: not any(test(c) for test in found)
         return lambda c: any(test(c) for test in found)
+
+
+_WITHIN = r"a pattern matches the whole text, so write (.*\W)?word(\W.*)? for a word within it"
+_INSTEAD_OF_ESCAPE = {
+    "b": f": {_WITHIN}",
+    "B": f": {_WITHIN}",
+    "A": " and not needed: a pattern matches the whole text",
+    "Z": " and not needed: a pattern matches the whole text",
+    "z": " and not needed: a pattern matches the whole text",
+    "p": r": write \w, or the range of letters",
+    "P": r": write \W, or [^...] with the range of letters",
+    "h": r": write \s",
+    "R": r": write \n",
+}
+"""What to write in the place of an escape."""
+_NO_REFERENCE = ": what a group has matched can't be compared in linear time. Write the alternatives out"
+
+
+def _instead_of_group(text: str) -> str:
+    """Say what to write in the place of a group that begins so."""
+    said = "groups that begin with (? are not understood, but for (?: and, as the first of all, (?i)"
+    if text.startswith(("(?=", "(?!", "(?<=", "(?<!")):
+        return f"{said}: what stands before or behind is not looked at. Say what must not match below `not`"
+    if text.startswith(("(?P<", "(?<", "(?'")):
+        return f"{said}: a group needs no name here. Write (?:"
+    if text.startswith("(?i"):
+        return f"{said}: the case matters in all of a pattern, or nowhere in it"
+    if text.startswith(("(?s", "(?m")):
+        return f"{said}: `.` is any character, and a pattern matches the whole text"
+    return said
 
 
 def _range(low: str, high: str) -> Test:

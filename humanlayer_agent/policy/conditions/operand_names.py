@@ -21,7 +21,7 @@ _PATHS_AND_HOSTS = frozenset({"read", "write", "append", "delete", "move", "meta
 _ANY_TIME = frozenset({"loop", "function", "trap", "background"})
 """What is inside these may run before or beside anything else."""
 
-OF_VALUES = frozenset({"options", "attributes", "flags", "hosts", "names", "env", "tool"})
+OF_VALUES = frozenset({"options", "attributes", "flags", "hosts", "names", "env", "tool", "repo", "sql", "content"})
 """Clauses that hold where one value matches; where they let something through, only where every one does."""
 
 MAX_PLACES = 256

@@ -182,7 +182,7 @@ def _uses(rule: Rule, compiler: Compiler, excuses: Sequence[Excuse]) -> tuple[Cl
 
 def _about_all(match: Match) -> bool:
     inner = (*(match.any or ()), *(match.all or ()), *([match.negated] if match.negated is not None else []))
-    about = match.parse, match.agent, match.tool
+    about = match.parse, match.agent, match.requester, match.tool, match.time, match.limit
     return any(each is not None for each in about) or any(_about_all(m) for m in inner)
 
 

@@ -9,19 +9,22 @@ what shipped rules do. `hla policy test` runs all of them, and shows every failu
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from hashlib import sha256
 from typing import Any
 
+from humanlayer_agent.action import Action
 from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.policy.conditions.circumstances import UNKNOWN, given
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Judged, Rules
 from humanlayer_agent.policy.conditions.kleene import NO, YES
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.explanation.explain import flow
 from humanlayer_agent.policy.language import loader, sources
-from humanlayer_agent.policy.language.policy import ExceptionTests, Policy, Rule, RuleException, Tests
+from humanlayer_agent.policy.language.policy import ExceptionTests, Given, Policy, Rule, RuleException, Tests
 from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.policy.layers.excuses import is_light
 from humanlayer_agent.shell import Program
@@ -38,12 +41,15 @@ _ABOVE = ("default", "strict", "sandbox", "ci")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A command under `match`, `maybe`, `not_match` or `confined` of a rule, or of an `exception` to it."""
+    """A command under `match`, `maybe`, `not_match` or `confined` of a rule, or of an `exception` to it, and its
+    circumstances (`given`).
+    """
 
     rule: Rule
     kind: str
     command: str
     exception: RuleException | None = None
+    given: Given | None = None
 
     @property
     def confinable(self) -> bool:
@@ -54,6 +60,11 @@ class Example:
     def origin(self) -> str:
         """Where what it is an example of stands: file:line."""
         return self.rule.origin if self.exception is None else self.exception.origin
+
+    @property
+    def line(self) -> str:
+        """The command with its circumstances, for people."""
+        return f"{self.command}{in_brackets(self.given)}"
 
     @property
     def name(self) -> str:
@@ -93,7 +104,7 @@ def director_for(
     """
     folders = (("CONFIG", ".config"), ("STATE", ".local/state"), ("DATA", ".local/share"))
     own = {f"OWN_{name}": f"{HOME}/{path}/humanlayer-agent" for name, path in folders}
-    given = {
+    own_paths = {
         **{name: f"/nowhere/{name}" for name in variables},
         **own,
         "STORE": f"{own['OWN_DATA']}/store.sqlite3",
@@ -102,7 +113,13 @@ def director_for(
         "TMPDIR": "/tmp",
     }
     return Director(
-        policy, project=PROJECT, environ={"HOME": HOME}, variables=given, observe=observe, confined=confined
+        policy,
+        project=PROJECT,
+        environ={"HOME": HOME},
+        variables=own_paths,
+        observe=observe,
+        confined=confined,
+        around=UNKNOWN,
     )
 
 
@@ -111,15 +128,35 @@ def examples(policy: Policy) -> Iterator[Example]:
     exception, also of those that have ended; its rule is one that it is to.
     """
     for rule in policy.rules:
+        yield from examples_of(rule)
+    for rule in policy.rules:
+        for exception in rule.exceptions:
+            yield from examples_of_exception(rule, exception)
+    for exception in policy.exceptions:
+        if (above := shipped_rule(exception.rule)) is not None:
+            yield from examples_of_exception(above, exception)
+
+
+def examples_of(rule: Rule) -> Iterator[Example]:
+    """Every example of a rule, whatever the circumstances; those of exceptions to it are not among them."""
+    for kind in KINDS:
+        for command in getattr(rule.tests, kind):
+            yield Example(rule, kind, command)
+    for group in rule.tests.given:
         for kind in KINDS:
-            for command in getattr(rule.tests, kind):
-                yield Example(rule, kind, command)
-    pairs = [(rule, each) for rule in policy.rules for each in rule.exceptions]
-    pairs += [(above, each) for each in policy.exceptions if (above := shipped_rule(each.rule)) is not None]
-    for rule, exception in pairs:
+            for command in getattr(group, kind):
+                yield Example(rule, kind, command, given=group.circumstances)
+
+
+def examples_of_exception(rule: Rule, exception: RuleException) -> Iterator[Example]:
+    """Every example of an exception to a rule, whatever the circumstances."""
+    for kind in EXCUSED:
+        for command in getattr(exception.tests, kind):
+            yield Example(rule, kind, command, exception)
+    for group in exception.tests.given:
         for kind in EXCUSED:
-            for command in getattr(exception.tests, kind):
-                yield Example(rule, kind, command, exception)
+            for command in getattr(group, kind):
+                yield Example(rule, kind, command, exception, group.circumstances)
 
 
 def shipped_rule(name: str) -> Rule | None:
@@ -167,6 +204,18 @@ class Bench:
         return any(each is example.exception for each in self.policy.exceptions)
 
 
+def written_in(command: str, said: Given | None) -> Action:
+    """Return the action that an example stands for, in its circumstances."""
+    action = written(command, cwd=PROJECT)
+    return action if said is None or said.agent is None else replace(action, agent=said.agent)
+
+
+def in_brackets(said: Given | None) -> str:
+    """Return the circumstances of an example for people, as the end of a line; "" where there are none."""
+    told = {} if said is None else {name: value for name, value in asdict(said).items() if value is not None}
+    return f"  [given {flow(told)}]" if told else ""
+
+
 def program_of(director: Director, example: Example) -> Program:
     """Return what an example would run."""
     return director.program(written(example.command, cwd=PROJECT))
@@ -180,8 +229,9 @@ def judge(director: Director, example: Example, program: Program | None = None) 
     extending file may forbid. A rule that only allows what is confined is judged as where that can be done. An
     exception excuses its `match` from the rule, as a whole, and its `not_match` not.
     """
-    action = written(example.command, cwd=PROJECT)
-    program, situation = program or director.program(action), Situation.of(action, confinable=example.confinable)
+    action = written_in(example.command, example.given)
+    program = program or director.program(action)
+    situation = Situation.of(action, confinable=example.confinable, around=given(example.given))
     decision, judged = director.judge_with_hits(program, situation, example.command)
     rules = director.in_force().rules
     hits = [hit for each in judged for hit in each.hits()]
@@ -299,8 +349,9 @@ def _error(policy: Policy, failed: "Sequence[Result]") -> PolicyError:
     result, more = failed[0], len(failed) - 1
     example = result.example
     shown = example.command if len(example.command) <= _SHOWN else example.command[:_SHOWN] + "..."
+    shown = f"{shown!r}{in_brackets(example.given)}"
     name = example.name if example.exception is not None else f"rule {example.name}"
-    message = f"{name}: {example.kind}: {shown!r}: expected {result.expected}, got {result.found}"
+    message = f"{name}: {example.kind}: {shown}: expected {result.expected}, got {result.found}"
     if more:
         message += f" (and {more} more: hla policy test shows all)"
     source = next((each for each in policy.sources if each.name == _file(example)), None)
@@ -317,14 +368,21 @@ def _located(raw: bytes, example: Example, message: str) -> PolicyError:
     from humanlayer_agent.policy.language import yaml_positions
 
     document = yaml_positions.decode(raw, _file(example))
-    kind, command, exception = example.kind, example.command, example.exception
-    if exception is None:
+    if example.exception is None:
         number = next(n for n, each in enumerate(document.data["rules"]) if each["id"] == example.rule.id)
-        place = getattr(example.rule.tests, kind).index(command)
-        return document.error(("rules", number, "tests", kind, place), message)
-    number = exception_number(document.data, exception)
-    place = getattr(exception.tests, kind).index(command)
-    return document.error(("exceptions", number, "tests", kind, place), message)
+        return document.error(("rules", number, *place_of(example)), message)
+    number = exception_number(document.data, example.exception)
+    return document.error(("exceptions", number, *place_of(example)), message)
+
+
+def place_of(example: Example) -> tuple[str | int, ...]:
+    """Where an example stands in its rule or exception."""
+    kind, command = example.kind, example.command
+    tests = (example.exception or example.rule).tests
+    for n, group in enumerate(tests.given if example.given is not None else ()):
+        if group.circumstances == example.given and command in getattr(group, kind):
+            return ("tests", "given", n, kind, getattr(group, kind).index(command))
+    return ("tests", kind, getattr(tests, kind).index(command))
 
 
 def exception_number(data: Mapping[str, Any], exception: RuleException) -> int:

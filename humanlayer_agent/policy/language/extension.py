@@ -255,7 +255,7 @@ def _visible_lists(unit: Unit) -> dict[str, list[str]]:
 
 
 def _name_lists(unit: Unit, match: Match, path: tuple[Key, ...], named: dict[str, list[str]]) -> None:
-    groups = {"paths": match.paths, "hosts": match.hosts, "names": match.names, "env": match.env}
+    groups = {"paths": match.paths, "hosts": match.hosts, "names": match.names, "env": match.env, "sql": match.sql}
     for key, group in groups.items():
         for part, name_of_it in keys_of(type(group)).items() if group is not None else ():
             entries = getattr(group, name_of_it)
@@ -277,6 +277,8 @@ def _name_lists(unit: Unit, match: Match, path: tuple[Key, ...], named: dict[str
         _name_lists(unit, inner, (*path, "all", n), named)
     if match.negated is not None:
         _name_lists(unit, match.negated, (*path, "not"), named)
+    if match.limit is not None and match.limit.of is not None:
+        _name_lists(unit, match.limit.of, (*path, "limit", "of"), named)
     if match.flow is not None:
         _name_lists(unit, match.flow.source, (*path, "flow", "from"), named)
         if match.flow.to is not None:
@@ -391,6 +393,7 @@ _LISTS = {
     "hosts": keys_of(Among),
     "names": keys_of(Among),
     "env": keys_of(Environment),
+    "sql": {"any_in": "any", "none_in": "none"},
     "program": {"path": "path"},
 }
 """The keys of a condition below which `$name` stands for a list."""
@@ -410,6 +413,8 @@ def _filled(unit: Unit, match: Mapping[str, Any], where: tuple[Key, ...]) -> dic
             found[key] = [_filled(unit, each, (*at, i)) for i, each in enumerate(value)]
         elif key == "not":
             found[key] = _filled(unit, value, at)
+        elif key == "limit":
+            found[key] = {k: _filled(unit, v, (*at, k)) if k == "of" else v for k, v in value.items()}
         elif key == "flow":
             found[key] = {k: _filled(unit, v, (*at, k)) if k != "through" else v for k, v in value.items()}
         else:

@@ -5,7 +5,7 @@ after that a policy is read from its compiled form by `policy_from`.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Annotated, Any, Literal
 
 from humanlayer_agent.canonical_json import canonical
@@ -16,6 +16,7 @@ from humanlayer_agent.policy.language.field_types import (
     Form,
     Written,
     keys_of,
+    listed,
     milliseconds,
     spelled,
 )
@@ -58,6 +59,49 @@ def end_of(expires: str) -> str:
     return expires if "T" in expires else f"{expires}T24:00:00Z"
 
 
+DAYS = "mon|tue|wed|thu|fri|sat|sun"
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]"
+_CLOCK = f"({_CLOCK}|24:00)"
+_MOMENT = rf"^{_DATE}T[0-9:.]+(Z|[+-][0-9]{{2}}:?[0-9]{{2}})$"
+
+
+def _hours(text: str) -> str:
+    start, _, end = text.partition("-")
+    if start == end or start == "24:00":
+        raise ValueError(f"{text!r}: it ends when it begins; 00:00-24:00 is all day")
+    return text
+
+
+def _dates(value: Any) -> Any:
+    from datetime import date
+
+    text = value.isoformat() if isinstance(value, date) else value
+    try:
+        days = [date.fromisoformat(each) for each in text.split("/")]
+    except (AttributeError, ValueError):
+        days = []
+    if not 1 <= len(days) <= 2 or days[0] > days[-1]:
+        raise ValueError(f"{value!r}: expected a day such as 2030-12-24, or two: 2030-12-20/2031-01-06")
+    return "/".join(each.isoformat() for each in days)
+
+
+def _zone(name: str) -> str:
+    from humanlayer_agent.policy.conditions.circumstances import zone
+
+    zone(name)
+    return name
+
+
+def _moment(value: Any) -> Any:
+    """A moment of a test, in UTC."""
+    return expiry(value) if isinstance(value, str) and "T" in value else _no_moment(value)
+
+
+def _no_moment(value: Any) -> Any:
+    raise ValueError(f"{value!r}: expected a moment with its time zone, such as 2030-12-31T18:00:00+01:00")
+
+
 def _ways() -> Any:
     from humanlayer_agent.shell import Way
 
@@ -65,6 +109,7 @@ def _ways() -> Any:
 
 
 Names = Annotated[tuple[str, ...], LISTED]
+Listed = Annotated[tuple[str, ...], Form(before=listed, shown=lambda schema: {"anyOf": [schema, schema["items"]]})]
 Kind = Annotated[str, Form(of=lambda: Literal[EFFECT_KINDS])]
 Kinds = Annotated[tuple[Kind, ...], LISTED]
 RegexText = Annotated[str, Form(after=_regex, shown=lambda schema: {**schema, "format": "regex"})]
@@ -73,6 +118,17 @@ RouteName = Annotated[str, Form(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Sentence = Annotated[str, Form(max_length=400)]
 _DAY_OR_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+(Z|[+-][0-9]{2}:?[0-9]{2}))?$"
 Expiry = Annotated[str, Form(before=expiry, shown=lambda schema: {**schema, "pattern": _DAY_OR_MOMENT})]
+SQL_KINDS = (
+    *("select", "insert", "update", "delete", "merge", "replace", "truncate", "drop", "create", "alter", "rename"),
+    *("copy", "grant", "revoke", "other"),
+)
+SqlKind = Annotated[str, Form(of=lambda: Literal[SQL_KINDS])]
+Digest = Annotated[str, Form(pattern="^[0-9a-f]{64}$")]
+DayText = Annotated[str, Form(pattern=f"^({DAYS})(-({DAYS}))?$")]
+HoursText = Annotated[str, Form(pattern=f"^{_CLOCK}-{_CLOCK}$", after=_hours)]
+DatesText = Annotated[str, Form(before=_dates, shown=lambda schema: {**schema, "pattern": f"^{_DATE}(/{_DATE})?$"})]
+ZoneName = Annotated[str, Form(pattern=r"^[A-Za-z][A-Za-z0-9_+/-]{0,63}$", after=_zone)]
+Moment = Annotated[str, Form(before=_moment, shown=lambda schema: {**schema, "pattern": _MOMENT})]
 _TEXT_OR_TEXTS = ({"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1})
 
 
@@ -214,7 +270,7 @@ class Among(Written):
     any: Names | None = None
     """One is among these; where that lets something through, every one."""
     none: Names | None = None
-    """None is among these, and there is one."""
+    """One is not among these; where that lets something through, none is among them, and there is one."""
 
     def mistake(self) -> str:
         """Say where it asks nothing."""
@@ -274,6 +330,116 @@ class Tool(Written):
 
 
 @dataclass(frozen=True, slots=True)
+class Time(Written):
+    """When it is, by the clock of a time zone, whatever the machine is set to. Several keys mean all of them."""
+
+    FEWEST = 2
+    days: Annotated[tuple[DayText, ...], LISTED] | None = None
+    """One of these days: `mon`, or `mon-fri`. Hours over midnight belong to the day on which they begin."""
+    hours: Annotated[tuple[HoursText, ...], LISTED] | None = None
+    """In one of these spans: `09:00-17:30`, or `22:00-06:00` over midnight. The end is not in it."""
+    dates: Annotated[tuple[DatesText, ...], LISTED] | None = None
+    """On one of these days of the calendar: `2030-12-24`, or `2030-12-20/2031-01-06` with both."""
+    tz: ZoneName | None = None
+    """The time zone, as `Europe/Berlin` or `UTC`. It has to be given."""
+
+    def mistake(self) -> str:
+        """Say where it asks nothing, or of nobody's clock."""
+        if self.tz is None:
+            return "the key 'tz' is missing: name the time zone, as Europe/Berlin or UTC"
+        asks = any(each is not None for each in (self.days, self.hours, self.dates))
+        return "" if asks else "say when: days, hours or dates"
+
+
+@dataclass(frozen=True, slots=True)
+class Repository(Written):
+    """The git repository in which a command works, as its own files say. Several keys mean all of them."""
+
+    FEWEST = 1
+    branch: Texts | None = None
+    """The branch that is checked out; where none is, nothing matches."""
+    remote: Texts | None = None
+    """The address of one of its remotes; where that lets something through, of every one."""
+    clean: bool | None = None
+    """Nothing that git tracks differs from the last commit, or something does."""
+
+    def mistake(self) -> str:
+        """Say where it asks nothing."""
+        return "expected one of the keys branch, remote, clean" if self == Repository() else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sql(Written):
+    """A statement of SQL that a client sends, as far as it is read (sqlite3, psql, mysql): of one of these kinds, on
+    one of these tables. Tables are patterns, or `$name` of a list; `orders` is also `shop.orders`.
+    """
+
+    __pydantic_config__ = spelled(any="any_in", none="none_in")
+    FEWEST = 1
+    kinds: Annotated[tuple[SqlKind, ...], LISTED] | None = None
+    """What the statement does; what only reads is `select`, what is none of the others `other`."""
+    any: Names | None = None
+    """The table is among these; where that lets something through, that of every statement."""
+    none: Names | None = None
+    """The table is not among these."""
+
+    def mistake(self) -> str:
+        """Say where it asks nothing."""
+        return "expected one of the keys kinds, any_in, none_in" if self == Sql() else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Content(Written):
+    """What stands in the files that a command reads, as far as options and operands name them: the plan that is
+    applied, the manifest. Where a rule asks for it, what is decided is decided of this content: it is part of what a
+    human approves, an approval is not remembered for any other, and no other starts.
+    """
+
+    FEWEST = 1
+    known: bool | None = None
+    """Every file that it reads is there and can be read, and there is one; or not."""
+    sha256: Annotated[tuple[Digest, ...], LISTED] | None = None
+    """The file's SHA-256 (hex) is one of these; where that lets something through, that of every one."""
+    role: Names | None = None
+    """Only files of these roles are meant."""
+
+    def mistake(self) -> str:
+        """Say where it asks nothing."""
+        return "expected one of the keys known, sha256" if self.known is None and self.sha256 is None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit(Written):
+    """More than so much would be done, with this action and what the store knows to have started before it. What runs
+    counts, also what a human approved; what is counted is the same wherever `of` says the same.
+    """
+
+    FEWEST = 3
+    count: Annotated[int, Form(ge=0, le=1_000_000)] | None = None
+    """So many commands, or effects where `of` is about effects, are within the limit."""
+    cost: Annotated[float, Form(ge=0, le=1_000_000_000)] | None = None
+    """What such actions may cost together, as whoever has them judged says of each (`Action.cost`)."""
+    per: Literal["run", "hour", "day"] | None = None
+    """In one run; or in the last hour, or the last 24 hours, of all runs in the store."""
+    of: "Match | None" = None
+    """What is counted."""
+
+    def mistake(self) -> str:
+        """Say where it is not exactly one limit."""
+        if (self.count is None) == (self.cost is None):
+            return "expected one of the keys count, cost"
+        missing = "per" if self.per is None else "of" if self.of is None else ""
+        if missing:
+            return f"the key {missing!r} is missing"
+        return "what is counted can't hang on a limit, or on a flow" if self.of is not None and _hangs(self.of) else ""
+
+
+def _hangs(match: "Match") -> bool:
+    inner = (*(match.any or ()), *(match.all or ()), *([match.negated] if match.negated is not None else []))
+    return match.limit is not None or match.flow is not None or any(map(_hangs, inner))
+
+
+@dataclass(frozen=True, slots=True)
 class Match(Written):
     """A condition; every key that is given must hold."""
 
@@ -323,6 +489,18 @@ class Match(Written):
     """Who proposes it."""
     tool: Tool | None = None
     """[The tool](#tool) that the agent calls, and what it gives it."""
+    time: Time | None = None
+    """[When it is](#time), by the clock of a time zone."""
+    requester: Texts | None = None
+    """Who started the run, as the log names them: `os:1000:alice`."""
+    repo: Repository | None = None
+    """[The repository](#repository) in which it works, and what is checked out there."""
+    content: Content | None = None
+    """[What stands in the files](#content) that it reads."""
+    limit: Limit | None = None
+    """[More than so much](#limit) would be done in this run, hour or day."""
+    sql: Sql | None = None
+    """[A statement](#sql) of SQL: its kind, and its tables."""
     any: "Annotated[tuple[Match, ...], SOME] | None" = None
     """One of these conditions holds."""
     all: "Annotated[tuple[Match, ...], SOME] | None" = None
@@ -351,6 +529,63 @@ class Flow(Written):
 
 
 @dataclass(frozen=True, slots=True)
+class Given(Written):
+    """The circumstances of examples. What is not said is not known."""
+
+    time: Moment | None = None
+    """The moment, with its time zone: `2030-12-31T18:00:00+01:00`."""
+    agent: str | None = None
+    """Who proposes it."""
+    requester: str | None = None
+    """Who started the run."""
+    branch: str | None = None
+    """What is checked out; `""` where it is no branch."""
+    remotes: Listed | None = None
+    """The addresses of the repository's remotes."""
+    clean: bool | None = None
+    """Nothing that git tracks differs from the last commit, or something does."""
+    files: Listed | None = None
+    """The files that are there, by their paths in the project, each alone or with its SHA-256: `a.plan=4f6c...`."""
+    used: Annotated[int, Form(ge=0, le=1_000_000)] | None = None
+    """So much of each [limit](#limit) was used before; of one on the cost, in whole units."""
+    cost: Annotated[float, Form(ge=0, le=1_000_000_000)] | None = None
+    """What the action costs."""
+
+    @property
+    def circumstances(self) -> "Given":
+        """Return the circumstances alone."""
+        return Given(**{each.name: getattr(self, each.name) for each in fields(Given)})
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTests(Given):
+    """Examples under circumstances. Beside these keys stand those of [circumstances](#circumstances)."""
+
+    __test__ = False
+    match: tuple[str, ...] = ()
+    """The rule decides these then."""
+    maybe: tuple[str, ...] = ()
+    """It can't tell of these then, and asks."""
+    not_match: tuple[str, ...] = ()
+    """It leaves these alone then."""
+    confined: tuple[str, ...] = ()
+    """It allows these then where they can be confined."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenExceptionTests(Given):
+    """Examples of an exception under circumstances. Beside these keys stand those of
+    [circumstances](#circumstances).
+    """
+
+    __test__ = False
+    match: tuple[str, ...] = ()
+    """It excuses these then, as a whole."""
+    not_match: tuple[str, ...] = ()
+    """It does not excuse these then."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tests(Written):
     """Commands that show what the rule decides: a policy that fails one of them is broken."""
 
@@ -363,6 +598,8 @@ class Tests(Written):
     """It leaves these alone."""
     confined: tuple[str, ...] = ()
     """It allows these where they can be confined."""
+    given: tuple[GivenTests, ...] = ()
+    """The same [under circumstances](#given) that the condition asks about: at a time, by an agent, and so on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,6 +626,8 @@ class ExceptionTests(Written):
     """It excuses these, as a whole: without it the rule would apply, with it the rule says nothing of them."""
     not_match: tuple[str, ...] = ()
     """It does not: the rule is about them all the same, or never was."""
+    given: tuple[GivenExceptionTests, ...] = ()
+    """The same under [circumstances](#circumstances)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -658,7 +897,7 @@ def _rule(body: Mapping[str, Any]) -> Rule:
         unless=_match(body["unless"]) if "unless" in body else None,
         route=body["route"] if isinstance(body["route"], str) else RaisedRoute(**body["route"]),
         grant=Grantable(**{key: _plain(value) for key, value in body["grant"].items()}) if "grant" in body else None,
-        tests=Tests(**{kind: tuple(commands) for kind, commands in body["tests"].items()}),
+        tests=_tests(body["tests"]),
         override=Override(**body["override"]) if "override" in body else None,
         overridden=Override(**body["overridden"]) if "overridden" in body else None,
         exceptions=_exceptions(body),
@@ -674,13 +913,26 @@ def _exceptions(body: Mapping[str, Any]) -> tuple[RuleException, ...]:
                 when=_match(each["when"]),
                 reason=each["reason"],
                 expires=each["expires"],
-                tests=ExceptionTests(**{kind: tuple(commands) for kind, commands in each["tests"].items()}),
+                tests=_exception_tests(each["tests"]),
                 origin=each["origin"],
                 written=each,
             )
             for each in body.get("exceptions", ())
         ]
     )
+
+
+def _tests(body: Mapping[str, Any]) -> Tests:
+    return Tests(**_examples(body), given=tuple(GivenTests(**_examples(each)) for each in body.get("given", ())))
+
+
+def _exception_tests(body: Mapping[str, Any]) -> ExceptionTests:
+    given = tuple(GivenExceptionTests(**_examples(each)) for each in body.get("given", ()))
+    return ExceptionTests(**_examples(body), given=given)
+
+
+def _examples(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _plain(value) for key, value in body.items() if key != "given"}
 
 
 _PARTS: dict[str, type[Written]] = {
@@ -691,6 +943,9 @@ _PARTS: dict[str, type[Written]] = {
     "paths": Paths,
     "hosts": Among,
     "names": Among,
+    "time": Time,
+    "sql": Sql,
+    "content": Content,
 }
 _FIELDS = {kind: keys_of(kind) for kind in _PARTS.values()}
 
@@ -701,18 +956,24 @@ def _match(body: Mapping[str, Any]) -> Match:
         if (kind := _PARTS.get(key)) is not None:
             named = _FIELDS[kind]
             keys[key] = kind(**{named[k]: _plain(v) for k, v in value.items()})
-        elif key in ("argv", "agent"):
+        elif key in ("argv", "agent", "requester"):
             keys[key] = _texts(value)
         elif key in ("options", "attributes"):
             keys[key] = {name: _texts(patterns) for name, patterns in value.items()}
         elif key == "tool":
             keys[key] = _tool(value)
+        elif key == "repo":
+            said: dict[str, Any] = {k: _texts(v) if isinstance(v, list) else v for k, v in value.items()}
+            keys[key] = Repository(**said)
         elif key == "operands":
             keys[key] = Operands(**{k: _texts(v) for k, v in value.items()})
         elif key in ("any", "all"):
             keys[key] = tuple(_match(m) for m in value)
         elif key == "not":
             keys["negated"] = _match(value)
+        elif key == "limit":
+            counted: dict[str, Any] = {**value, "of": _match(value["of"])}
+            keys[key] = Limit(**counted)
         elif key == "flow":
             to = _match(value["to"]) if "to" in value else None
             keys[key] = Flow(_match(value["from"]), to, _plain(value.get("through")))

@@ -8,6 +8,7 @@ from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.confine.confinement import Bounds, Profile
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions import containment
+from humanlayer_agent.policy.conditions.circumstances import Counter
 from humanlayer_agent.policy.conditions.compiler import Compiler
 from humanlayer_agent.policy.conditions.evaluation import Rules
 from humanlayer_agent.policy.conditions.link_targets import Links
@@ -54,9 +55,9 @@ class InForce:
         self._confinement: Callable[[Policy, str], Profile] = partial(_profile, variables=variables, reads=reads)
         # What the highest layer says holds.
         confine = next((self._confinement(p, p.defaults.confine) for p in bases if p.defaults.confine), None)
-        rules = _compiled_rules(layers, variables, now, self._confinement)
+        rules, counters = _compiled_rules(layers, variables, now, self._confinement)
         keep = next((p.defaults.keep for p in bases if p.defaults.keep), {})
-        self.rules = Rules(rules, VERDICTS[bases[0].defaults.unmatched], confine, _bounds(keep))
+        self.rules = Rules(rules, VERDICTS[bases[0].defaults.unmatched], confine, _bounds(keep), counters)
         self._bases = bases
         self.view = HOST
         """What of the disk is seen by what is allowed."""
@@ -106,8 +107,11 @@ def _digest(layers: Sequence[Layer], variables: Mapping[str, str], now: str, cat
 
 def _compiled_rules(
     layers: Sequence[Layer], variables: Mapping[str, str], now: str, confinement: Callable[[Policy, str], Profile]
-) -> list[CompiledRule]:
-    """The rules of `layers` that hold at that moment, but for the allow rules of those that may not allow."""
+) -> tuple[list[CompiledRule], list[Counter]]:
+    """The rules of `layers` that hold at that moment, but for the allow rules of those that may not allow; and what is
+    counted for them.
+    """
+    counters: list[Counter] = []
     out: list[tuple[Layer, CompiledRule]] = []
     may_allow = True
     given = _given(variables)
@@ -128,7 +132,8 @@ def _compiled_rules(
                 made = compiled(rule, layer.authority, policy.defaults, compiler, confined, approved, excused)
                 out.append((layer, made))
         may_allow = may_allow and not policy.defaults.locked
-    return excuses.with_own_programs(layers, out)
+        counters += [counter for compiler in compilers for counter in compiler.counters]
+    return excuses.with_own_programs(layers, out), counters
 
 
 def _given(variables: Mapping[str, str]) -> dict[str, tuple[str, ...]]:

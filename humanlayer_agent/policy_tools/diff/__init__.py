@@ -15,10 +15,19 @@ from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.policy.decision import SEVERITIES, PolicyDecision, Verdict
 from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.examples import Example
-from humanlayer_agent.policy.language.policy import Policy
+from humanlayer_agent.policy.language.policy import Given, Policy
 from humanlayer_agent.policy_tools.diff.acceptance import Accepted
 from humanlayer_agent.policy_tools.diff.rule_changes import RuleChange
-from humanlayer_agent.policy_tools.diff.search import Progress, Search, Shown, enforced, judged, sources_of
+from humanlayer_agent.policy_tools.diff.search import (
+    NOTHING,
+    Progress,
+    Search,
+    Shown,
+    enforced,
+    judged,
+    sources_of,
+    told,
+)
 from humanlayer_agent.policy_tools.replay import Judged
 from humanlayer_agent.policy_tools.replay.figures import MAX_KEPT
 from humanlayer_agent.policy_tools.replay.steps import NoCommand, Unreadable
@@ -196,7 +205,7 @@ def found_digest(each: Shown, old: Verdict, new: Verdict) -> str:
         change.text,
         list(change.conditions),
         change_digest(each.row, old, new),
-        dict(each.circumstances),
+        told(each.circumstances),
     ]
     return hashlib.sha256(canonical(said)).hexdigest()
 
@@ -241,19 +250,19 @@ def over_tests(old: Policy, new: Policy, accepted: Accepted, *, confined: bool =
     Args:
         confined: judge all of them as where what is allowed can be confined, not only those that are about that.
     """
-    found: dict[tuple[str, bool], Example] = {}
+    found: dict[tuple[str, Given | None, bool], Example] = {}
     for policy in (old, new):
         for example in examples.examples(policy):
-            found.setdefault((example.command, confined or example.confinable), example)
+            found.setdefault((example.command, example.given, confined or example.confinable), example)
     alike = [replace(each, sources=sources_of(old, new)) for each in (old, new)]
     directors = {
         so: [examples.director_for(each, observe=each.observe, confined=so) for each in alike]
-        for so in {so for _, so in found}
+        for so in {so for _, _, so in found}
     }
     diff = Diff(accepted, unlocked=unlocked(old, new))
     diff.count(
-        judged(directors[so], command, f"{each.kind} of {each.name}", confined=so, source=each.origin)
-        for (command, so), each in found.items()
+        judged(directors[so], command, f"{each.kind} of {each.name}", said or NOTHING, confined=so, source=each.origin)
+        for (command, said, so), each in found.items()
     )
     return diff
 

@@ -178,6 +178,8 @@ def _of_rule(before: Rule, after: Rule, old: Policy, new: Policy, now: str) -> I
         yield change("exception", f"new: {_said(each['when'])}", (each["when"],), {**was, "exceptions": more})
 
 
+_WHOLE = frozenset({"time", "limit"})
+"""Clauses of which a part says nothing by itself: a span without its time zone, a number of nothing."""
 Found = Iterator[tuple[Path, str, tuple[Body, ...], Body]]
 
 
@@ -197,7 +199,10 @@ def _of_value(was: Body, is_: Body, path: Path) -> Found:
             yield from _of_value(was, is_, (*path, next(iter(one))))
             return
         text, parts = _told(before, after)
-        yield path, text, tuple(_condition(path, part) for part in parts), _set(was, path, after)
+        end = next((n + 1 for n, key in enumerate(path) if key in _WHOLE), None)
+        if end is not None:  # a part of it asks nothing
+            parts = [each for each in (_at(was, path[:end]), _at(is_, path[:end])) if each]
+        yield path, text, tuple(_condition(path[:end], part) for part in parts), _set(was, path, after)
 
 
 def _of_alternatives(was: Body, is_: Body, path: Path, before: list[Body], after: list[Body]) -> Found:

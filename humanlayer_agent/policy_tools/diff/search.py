@@ -8,18 +8,18 @@ that the new policy judges more mildly, and the shortest that it judges more str
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from itertools import islice
-from types import MappingProxyType
 from typing import Any
 
+from humanlayer_agent.policy.conditions.circumstances import given
 from humanlayer_agent.policy.conditions.compiler import Compiler, Situation
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import examples
-from humanlayer_agent.policy.language.policy import Policy, Source, match_from
+from humanlayer_agent.policy.language.policy import Given, Policy, Source, match_from
 from humanlayer_agent.policy_tools.diff.rule_changes import RuleChange, changes, policy_with
 from humanlayer_agent.policy_tools.lint import boundary_values, sample_commands, witnesses
 from humanlayer_agent.policy_tools.metamorphic.all_transformations import rewrite, transformations
@@ -37,6 +37,10 @@ MAX_SHRUNK = 100
 ENOUGH = 8
 """So many commands that show the same loosening are looked for before the shortest is taken."""
 _PATIENCE = 150
+NOTHING = Given()
+"""Nothing is known of what surrounds a command."""
+_AROUND, _OTHERS = 48, 3
+"""Circumstances on both sides of what changed, and among which the rest of the rule holds: so many are tried."""
 _TOLD = 64
 _OLD, _NEW = -1, -2
 
@@ -50,7 +54,7 @@ class Trial:
 
     command: str
     how: str
-    circumstances: Mapping[str, Any] = field(default_factory=dict)
+    circumstances: Given = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class Shown:
 
     change: RuleChange
     row: Judged
-    circumstances: Mapping[str, Any] = field(default_factory=dict)
+    circumstances: Given = NOTHING
 
     @property
     def looser(self) -> bool:
@@ -71,7 +75,7 @@ class Shown:
     def size(self) -> tuple[int, bool, int, str]:
         """Return what tells which of two commands is the plainer one: certain, and then shorter."""
         command = self.row.step.command
-        return len(self.circumstances), "$" in command, len(command), command.replace("\t", "~")
+        return len(told(self.circumstances)), "$" in command, len(command), command.replace("\t", "~")
 
 
 @dataclass
@@ -160,13 +164,22 @@ class Search:
         focus = boundary_values.named_by(map(match_from, change.conditions), compiler, beside=True)
         named = focus.before(whole)
         most = max(FEWEST_MADE, MOST_MADE // len(self.changes))
-        for command in islice(sample_commands.around(named), most):
-            yield Trial(command, "made from what changed")
-            for circumstances in named.circumstances[:4]:
-                yield Trial(command, "made from what changed", circumstances)
+        around = list(dict.fromkeys(self._circumstances(change, named)))
+        for command in islice(sample_commands.around(named), max(most // len(around), MOST_MADE // 100)):
+            yield from (Trial(command, "made from what changed", circumstances) for circumstances in around)
+
+    @staticmethod
+    def _circumstances(change: RuleChange, named: boundary_values.Named) -> Iterator[Given]:
+        """None, those on both sides of what changed, and those among which the rest of the rule holds."""
+        yield NOTHING
+        others = [each for rule in change.rules if rule is not None for each in sample_commands.circumstances(rule)]
+        for other in (NOTHING, *others[:_OTHERS]):
+            yield other
+            yield from (replace(other, **told(each)) for each in named.circumstances[:_AROUND])
 
     def _examples(self) -> Iterator[Trial]:
-        return (Trial(command, "an example") for command in self._commands)
+        found = {(e.command, e.given): None for p in (self.old, self.new) for e in examples.examples(p)}
+        return (Trial(command, "an example", said or NOTHING) for command, said in found)
 
     @staticmethod
     def _usual() -> Iterator[Trial]:
@@ -210,7 +223,7 @@ class Search:
         for row in self.log:
             self._count_one()
             if differ(row):
-                self._note(row, {})
+                self._note(row, NOTHING)
 
     # ---- one command ----------------------------------------------------------------------------------------
 
@@ -248,11 +261,11 @@ class Search:
             return (True,)
         return (False, True) if any(change.about_confinement for change in changes) else (False,)
 
-    def _judged(self, command: str, how: str, circumstances: Mapping[str, Any], confined: bool) -> Judged:
+    def _judged(self, command: str, how: str, circumstances: Given, confined: bool) -> Judged:
         directors = self._director(_OLD, confined), self._director(_NEW, confined)
         return judged(directors, command, how, circumstances, confined)
 
-    def _note(self, row: Judged, circumstances: Mapping[str, Any], numbers: Iterable[int] = ()) -> None:
+    def _note(self, row: Judged, circumstances: Given, numbers: Iterable[int] = ()) -> None:
         """Keep a command on which the policies differ, for the changes that it shows by themselves: those that it is
         for, those of the rules that decide, those of the whole policy.
         """
@@ -326,7 +339,7 @@ def judged(
     directors: Sequence[Director],
     command: str,
     how: str,
-    circumstances: Mapping[str, Any] = MappingProxyType({}),
+    circumstances: Given = NOTHING,
     confined: bool = False,
     source: str = "",
 ) -> Judged:
@@ -334,23 +347,29 @@ def judged(
 
     Args:
         how: where it is from.
-        circumstances: fields of the action, as who proposes it.
+        circumstances: what is known of what surrounds it, as who proposes it.
         confined: as where what is allowed can be confined; the directors must be made for that.
         source: the file that it stands in.
     """
-    action = replace(written(command, cwd=examples.PROJECT), **circumstances)
+    action = replace(written(command, cwd=examples.PROJECT), agent=circumstances.agent or "")
     if action.type == "bash" and not confined:
         program = witnesses.read(action.content, directors[0].environ["HOME"])
     else:
         program = directors[0].program(action)
     decisions = tuple(
-        director.judge(program, Situation.of(action, confinable=confined), action.content) for director in directors
+        director.judge(program, Situation.of(action, confinable=confined, around=given(circumstances)), action.content)
+        for director in directors
     )
-    said = ", ".join(f"{name} {value}" for name, value in circumstances.items())
+    said = ", ".join(f"{name} {value}" for name, value in told(circumstances).items())
     place = f"{how}, {said}" if said else how
     step = Step(source, place, "", place, command, examples.PROJECT, ran=False, type=action.type, agent=action.agent)
     files = tuple(program.files)
     return Judged(step, examples.PROJECT, examples.PROJECT, decisions, files, confined=confined)
+
+
+def told(circumstances: Given) -> dict[str, Any]:
+    """Return what is known of circumstances."""
+    return {each.name: value for each in fields(Given) if (value := getattr(circumstances, each.name)) is not None}
 
 
 def enforced(decision: PolicyDecision) -> Verdict:

@@ -9,32 +9,54 @@ import posixpath
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock
 from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.policy.command_catalog import CATALOG
+from humanlayer_agent.policy.conditions.circumstances import zone
 from humanlayer_agent.policy.conditions.compiler import Compiler
 from humanlayer_agent.policy.conditions.linear_regex import Regex
 from humanlayer_agent.policy.conditions.path_patterns import fill
 from humanlayer_agent.policy.language.examples import HOME
 from humanlayer_agent.policy.language.policy import (
     Among,
+    Content,
     Effects,
     Environment,
     Flags,
     Flow,
+    Given,
+    Limit,
     Match,
     Operands,
     Paths,
     Program,
+    Repository,
     Rule,
+    Sql,
     Text,
     Texts,
+    Time,
     Tool,
 )
 
+_MONDAY = date(2030, 1, 7)
+_STATEMENTS = {
+    "select": "select * from {}",
+    "insert": "insert into {} values (1)",
+    "update": "update {} set a = 1",
+    "delete": "delete from {}",
+    "truncate": "truncate {}",
+    "drop": "drop table {}",
+    "create": "create table {} (a int)",
+    "alter": "alter table {} add a int",
+    "grant": "grant select on {} to a",
+}
+"""A statement of most kinds."""
 OTHER = "frobnicate"
 """A word, program, host or name that no condition means."""
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./%+=:,@-")
@@ -63,8 +85,8 @@ class Named:
     """Commands with `{path}`, `{host}` and `{name}`, from `clauses.yaml`."""
     calls: list[str] = field(default_factory=list)
     """Calls of tools."""
-    circumstances: list[Mapping[str, Any]] = field(default_factory=list)
-    """Under what commands are tried, as fields of an action: who proposes it."""
+    circumstances: list[Given] = field(default_factory=list)
+    """Under what commands are tried: when it is, who proposes it, what is checked out, how much was done before."""
 
     def before(self, others: "Named") -> "Named":
         """Return these values, and after those of each kind the first few of `others`."""
@@ -198,6 +220,29 @@ def tool_calls(tool: Tool, compiler: Compiler) -> Iterator[str]:
         yield f"{name}({{}})"
 
 
+def moments_beside(time: Time) -> Iterator[str]:
+    """Moments (UTC) on both sides of what a condition on the time means: by the day, and where its spans begin and end.
+
+    Example:
+        >>> list(moments_beside(Time(hours=("09:00-10:00",), days=("mon",), tz="UTC")))[:3]
+        ['2030-01-07T09:00:00+00:00', '2030-01-07T08:59:00+00:00', '2030-01-07T09:59:00+00:00']
+    """
+    days = [_MONDAY + timedelta(days=n) for n in range(7)]
+    for text in time.dates or ():
+        ends = [date.fromisoformat(each) for each in text.split("/")]
+        days = [ends[0], ends[0] - timedelta(days=1), ends[-1], ends[-1] + timedelta(days=1), *days]
+    clocks = []
+    for text in time.hours or ("12:00-03:00",):
+        begin, end = (
+            datetime.combine(_MONDAY, clock.fromisoformat(each.replace("24:", "00:"))) for each in text.split("-")
+        )
+        clocks += [each.time() for at in (begin, end) for each in (at, at - timedelta(minutes=1))]
+        clocks[-3:] = [clocks[-3], clocks[-1], clocks[-2]]
+    for day in days if time.tz is not None else ():
+        for hour in clocks:
+            yield datetime.combine(day, hour, zone(time.tz or "UTC")).astimezone(UTC).isoformat()
+
+
 def _word(text: str) -> str:
     """`text` as one word: quoted where it has to be, a leading tilde left to be expanded."""
     if text and set(text.removeprefix("~")) <= _SAFE:
@@ -296,7 +341,55 @@ def _names(values: Values, names: Among) -> None:
 
 def _agent(values: Values, texts: Texts) -> None:
     if values.beside:
-        values.named.circumstances += [{"agent": agent} for agent in (*agents_in(texts), OTHER)]
+        values.named.circumstances += [Given(agent=agent) for agent in (*agents_in(texts), OTHER)]
+
+
+def _requester(values: Values, texts: Texts) -> None:
+    if values.beside:
+        values.named.circumstances += [Given(requester=who) for who in (*agents_in(texts), OTHER)]
+
+
+def _time(values: Values, time: Time) -> None:
+    if values.beside:
+        values.named.circumstances += [Given(time=at) for at in moments_beside(time)]
+
+
+def _repository(values: Values, there: Repository) -> None:
+    if not values.beside:
+        return
+    found = values.named.circumstances
+    if there.branch is not None:
+        found += [Given(branch=branch) for branch in (*agents_in(there.branch), OTHER, "")]
+    if there.remote is not None:
+        found += [Given(remotes=(address,)) for address in (*agents_in(there.remote), OTHER)]
+    if there.clean is not None:
+        found += [Given(clean=clean) for clean in (True, False)]
+
+
+def _sql(values: Values, sql: Sql) -> None:
+    tables = [host_in(name) for name in values.compiler.texts((*(sql.any or ()), *(sql.none or ())))] or ["t"]
+    if values.beside:
+        tables += [f"{tables[0]}a", OTHER]
+    shapes = [_STATEMENTS.get(kind, _STATEMENTS["select"]) for kind in sql.kinds or _STATEMENTS]
+    shapes += list(_STATEMENTS.values()) if values.beside else []
+    values.named.lines += [f"psql app -c '{shape.format(t)}'" for shape in dict.fromkeys(shapes) for t in tables[:6]]
+
+
+def _content(values: Values, content: Content) -> None:
+    if not values.beside:
+        return
+    files = [f"a={digest}" for digest in (*(content.sha256 or ()), "0" * 64)]
+    values.named.circumstances += [*(Given(files=(each,)) for each in files), Given(files=())]
+    values.named.shapes += _shapes("content")
+
+
+def _limit(values: Values, limit: Limit) -> None:
+    if limit.of is not None:
+        values.add(limit.of)
+    if values.beside:
+        bound = limit.count if limit.count is not None else int(limit.cost or 0)
+        used = [n for n in (bound - 1, bound, bound + 1, 0) if n >= 0]
+        values.named.circumstances += [Given(used=n, cost=cost) for n in used for cost in (1.0, 0.0, 2.0)]
 
 
 def _tool(values: Values, tool: Tool) -> None:
@@ -366,6 +459,12 @@ VALUES: dict[str, Callable[[Values, Any], None]] = {
     "unread": _shown("unread"),
     "parse": _words("parse"),
     "agent": _agent,
+    "requester": _requester,
+    "time": _time,
+    "repo": _repository,
+    "limit": _limit,
+    "sql": _sql,
+    "content": _content,
     "tool": _tool,
     "any": _of_inner,
     "all": _of_inner,

@@ -21,10 +21,12 @@ from humanlayer_agent.policy.language.policy import (
     Environment,
     Flags,
     Flow,
+    Limit,
     Match,
     Operands,
     Paths,
     Program,
+    Sql,
     Texts,
     Tool,
 )
@@ -33,7 +35,10 @@ MAX_STEPS = 2_000
 """Beyond this nothing is shown."""
 
 _COMMAND_CLAUSES = frozenset(
-    str.split("program subcommand flags options attributes operands argv effects via inside parse agent tool")
+    str.split(
+        "program subcommand flags options attributes operands argv effects via inside parse agent tool "
+        "time requester repo limit"
+    )
 )
 """Clauses that say the same of a command and of each of its effects."""
 
@@ -153,7 +158,7 @@ def _of_values(side: Side) -> bool:
     """Does anything in a condition hang on whether one value matches, or every one?"""
     for name, value in (clause for match in side.matches for clause in clauses_of(match)):
         inner = value if name == "any" else [value] if name == "negated" else []
-        more = name in OF_VALUES and not (side.by_effect and name not in ("options", "attributes", "flags", "tool"))
+        more = name in OF_VALUES and not (side.by_effect and name not in _COMMAND_CLAUSES)
         if more or any(_of_values(replace(side, matches=_flat(each))) for each in inner):
             return True
     return False
@@ -201,7 +206,7 @@ def _clause(name: str, given: object, a: Side, wanted: object, b: Side) -> bool:
             return all(each in wanted or each.partition(" ")[0] in wanted for each in given)
         case tuple(), tuple() if name != "argv":
             return set(given) <= set(wanted)
-        case (Flow(), Flow()) | (Tool(), Tool()):  # it may name lists
+        case (Flow(), Flow()) | (Tool(), Tool()) | (Limit(), Limit()) | (Sql(), Sql()):  # it may name lists
             return given == wanted and a.compiler.lists == b.compiler.lists
     return given == wanted
 

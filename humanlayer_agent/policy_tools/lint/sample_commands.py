@@ -4,13 +4,17 @@ They are only tried, never relied on: what is said of them is what the Director 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock
 from functools import cache
 from itertools import islice, product, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.action import FUNCTION
-from humanlayer_agent.policy.language.policy import Match, Rule, Tool
+from humanlayer_agent.policy.conditions.circumstances import zone
+from humanlayer_agent.policy.language.policy import Given, Match, Rule, Tool
 from humanlayer_agent.policy_tools.lint.boundary_values import (
     OTHER,
     Named,
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 MAX_COMMANDS = 400
 MAX_AROUND = 1_500
 """Most commands on both sides of what one clause names."""
+_MONDAY = date(2030, 1, 7)
 
 
 def commands(subject: "Subject", rule: Rule) -> Iterator[str]:
@@ -72,6 +77,33 @@ def agent_of(match: Match) -> str:
     return found or next((agent for inner in inner_of(match) if (agent := agent_of(inner))), "")
 
 
+def circumstances(rule: Rule) -> list[Given]:
+    """The circumstances that a rule is tried in: those of its examples, else what its condition is about."""
+    told = dict.fromkeys(group.circumstances for group in rule.tests.given)
+    first = next(iter(told), Given(agent=agent_of(rule.when) or None))
+    used = [replace(first, used=bound, cost=1.0) for bound in _limits(rule.when)]
+    return list(dict.fromkeys([*told, first, *(replace(first, time=at) for at in _moments(rule.when)), *used]))
+
+
+def _limits(match: Match) -> Iterator[int]:
+    """So much is within the limits of a condition."""
+    if match.limit is not None:
+        yield round(match.limit.cost if match.limit.cost is not None else match.limit.count or 0)
+    for inner in inner_of(match):
+        yield from _limits(inner)
+
+
+def _moments(match: Match) -> Iterator[str]:
+    """Moments on which a condition on the time may hang: by day and by night, in the week and at its end."""
+    if match.time is not None and match.time.tz is not None:
+        first = date.fromisoformat(match.time.dates[0][:10]) if match.time.dates else _MONDAY
+        for days, hour in ((0, 12), (0, 3), (5, 12)):
+            at = datetime.combine(first + timedelta(days=days), clock(hour), zone(match.time.tz))
+            yield at.astimezone(UTC).isoformat()
+    for inner in inner_of(match):
+        yield from _moments(inner)
+
+
 @cache
 def samples() -> dict[str, list[str]]:
     """Commands that have an effect, by its kind."""
@@ -87,6 +119,8 @@ def inner_of(match: Match) -> Iterator[Match]:
     yield from match.all or ()
     if match.negated is not None:
         yield match.negated
+    if match.limit is not None and match.limit.of is not None:
+        yield match.limit.of
     if match.flow is not None:
         yield match.flow.source
         if match.flow.to is not None:
@@ -240,6 +274,20 @@ _CONSTRUCTS = {
     "process-substitution": "cat <({})",
     "heredoc": "bash <<'EOF'\n{}\nEOF",
 }
+
+
+_STATEMENTS = {
+    "select": "select * from {}",
+    "insert": "insert into {} values (1)",
+    "update": "update {} set a = 1",
+    "delete": "delete from {}",
+    "truncate": "truncate {}",
+    "drop": "drop table {}",
+    "create": "create table {} (a int)",
+    "alter": "alter table {} add a int",
+    "grant": "grant select on {} to a",
+}
+"""A statement of most kinds."""
 
 
 def _spread(items: Sequence[str], most: int) -> list[str]:

@@ -14,13 +14,15 @@ from humanlayer_agent.policy.conditions.compiler import Compiler
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import examples, sources, yaml_positions
-from humanlayer_agent.policy.language.policy import Match, Policy, Rule, RuleException, Source, policy_from
+from humanlayer_agent.policy.language.policy import Given, Match, Policy, Rule, RuleException, Source, policy_from
 from humanlayer_agent.policy_tools.lint import sample_commands, witnesses
 from humanlayer_agent.policy_tools.lint.finding import Place
-from humanlayer_agent.policy_tools.lint.witnesses import Case, judged, outcome
+from humanlayer_agent.policy_tools.lint.witnesses import NOTHING, Case, judged, outcome
 
 MAX_EXAMPLES = 2_000
 """Examples of the policy's own that a rule is tried on."""
+MAX_MADE = 60
+"""Commands made from its clauses that it is tried on in each of the circumstances that its tests tell of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Subject:
         top = len(policy.sources) - 1
         self.files = tuple(_file(source, n == top) for n, source in enumerate(policy.sources))
         self._index = {id(rule): n for n, rule in enumerate(policy.rules)}
-        self._cases: dict[tuple[str, str, str, bool], Case] = {}
+        self._cases: dict[tuple[str, Given, str, bool], Case] = {}
 
     @cached_property
     def linted(self) -> tuple[CompiledRule, ...]:
@@ -122,23 +124,33 @@ class Subject:
 
     # ---- commands -------------------------------------------------------------------------------------
 
-    def case(self, command: str, rule: CompiledRule | None = None, type: str = "bash") -> Case:
-        """`command`, judged; as proposed by an agent that `rule` is about, and confined where it applies only then."""
-        agent = sample_commands.agent_of(rule.rule.when) if rule is not None else ""
+    def case(
+        self, command: str, rule: CompiledRule | None = None, type: str = "bash", given: Given | None = None
+    ) -> Case:
+        """`command`, judged; in circumstances that `rule` is about, and confined where it applies only then.
+
+        Args:
+            given: other circumstances.
+        """
+        if given is None:
+            given = sample_commands.circumstances(rule.rule)[0] if rule is not None else NOTHING
         confinable = rule is not None and rule.rule.only_confined
-        key = (command, agent, type, confinable)
+        key = (command, given, type, confinable)
         if key not in self._cases:
             self._cases[key] = judged(self.director, *key)
         return self._cases[key]
 
     def cases(self, rule: CompiledRule) -> Iterator[Case]:
         """Everything that `rule` is tried on, likely hits first."""
-        own = (c for kind in examples.KINDS for c in getattr(rule.rule.tests, kind))
+        own = (e for e in examples.examples_of(rule.rule) if e.exception is None)
+        shown = (self.case(e.command, rule, given=e.given) for e in islice(own, MAX_EXAMPLES))
         others = (example.command for example in islice(examples.examples(self.policy), MAX_EXAMPLES))
-        made = sample_commands.commands(self, rule.rule)
+        made = list(sample_commands.commands(self, rule.rule))
         calls = (self.case(call, rule, FUNCTION) for call in sample_commands.calls(self, rule.rule))
         everybodys = (c for source in (_dangerous, witnesses.shown_by_catalog) for c in source())
-        return chain(calls, self._each(rule, islice(own, MAX_EXAMPLES), made, others, everybodys))
+        ways = sample_commands.circumstances(rule.rule)
+        elsewhere = (self.case(command, rule, given=way) for way in ways[1:] for command in made[:MAX_MADE])
+        return chain(calls, shown, self._each(rule, made, others, everybodys), elsewhere)
 
     def hit_by(self, rule: CompiledRule) -> Iterator[Case]:
         """Those of them that it hits."""

@@ -9,15 +9,19 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from humanlayer_agent.policy.command_catalog import CATALOG
+from humanlayer_agent.policy.conditions.circumstances import given
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
 from humanlayer_agent.policy.conditions.kleene import YES
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.policy.language.examples import PROJECT
+from humanlayer_agent.policy.language.examples import PROJECT, in_brackets, written_in
+from humanlayer_agent.policy.language.policy import Given
 from humanlayer_agent.policy_tools.lint.finding import Witness
 from humanlayer_agent.shell import Effect, Program, SimpleCommand, analyse
-from humanlayer_agent.tools.calls import written
+
+NOTHING = Given()
+"""Nothing is known of what surrounds a command."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,6 +33,7 @@ class Case:
     situation: Situation
     decision: PolicyDecision
     hits: tuple[Hit, ...]
+    given: Given = NOTHING
 
     @property
     def allowed(self) -> bool:
@@ -36,8 +41,8 @@ class Case:
 
     @property
     def witness(self) -> Witness:
-        """The command as a witness."""
-        return Witness(self.command, str(self.decision.verdict), self.decision.rules)
+        """The command as a witness, with its circumstances."""
+        return Witness(f"{self.command}{in_brackets(self.given)}", str(self.decision.verdict), self.decision.rules)
 
     def hits_of(self, rule: CompiledRule) -> list[Hit]:
         """What `rule` hits."""
@@ -61,23 +66,30 @@ class Case:
         return min(answers, key=len, default=None)
 
 
-def judged(director: Director, command: str, agent: str = "", type: str = "bash", confinable: bool = False) -> Case:
-    """Judge `command`, an action of this type, which starts in the project and is proposed by `agent`.
+def judged(
+    director: Director,
+    command: str,
+    said: Given = NOTHING,
+    type: str = "bash",
+    confinable: bool = False,
+) -> Case:
+    """Judge `command`, an action of this type, which starts in the project.
 
     Args:
+        said: the circumstances.
         confinable: as where the kernel can hold it to a confinement.
     """
-    action = replace(written(command, cwd=PROJECT), agent=agent)
+    action = written_in(command, said)
     if type == "bash":
         program = read(command, director.environ["HOME"])
     else:
         program = director.program(replace(action, type=type))
-    situation = Situation.of(action, confinable=confinable)
+    situation = Situation.of(action, confinable=confinable, around=given(said))
     decision, judged = director.judge_with_hits(program, situation, command)
     hits = [hit for each in judged for hit in each.hits()]
     if not judged and program.status != "ok":
         hits += director.in_force().rules.unseen(command, situation)
-    return Case(command, program, situation, decision, tuple(hits))
+    return Case(command, program, situation, decision, tuple(hits), said)
 
 
 @lru_cache(maxsize=8192)

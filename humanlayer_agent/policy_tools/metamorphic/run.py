@@ -1,18 +1,20 @@
 """Running metamorphic tests: every example of a policy is rewritten, and judged again."""
 
+import json
 import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from humanlayer_agent.action import Action
+from humanlayer_agent.policy.conditions.circumstances import given
 from humanlayer_agent.policy.conditions.evaluation import Rules
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.examples import Example
-from humanlayer_agent.policy.language.policy import Policy, Rule
+from humanlayer_agent.policy.language.policy import Given, Policy, Rule
 from humanlayer_agent.policy.language.sources import BUILTIN
 from humanlayer_agent.policy_tools.metamorphic.all_transformations import rewrite, transformations
 from humanlayer_agent.policy_tools.metamorphic.memory import Memory
@@ -71,17 +73,27 @@ class Bench:
     def __init__(self, policy: Policy, seed: int, *, confined: bool = False) -> None:
         self.director: Director = examples.director_for(policy, confined=confined)
         self.seed = seed
-        self._before: dict[str, PolicyDecision] = {}
+        self._before: dict[tuple[Given | None, str], PolicyDecision] = {}
         self._deciding: dict[tuple[str, ...], Rules] = {}
+        self._said: Given | None = None
 
     def judge(self, text: str) -> PolicyDecision:
-        return self.director.evaluate(Action(text, cwd=examples.PROJECT))
+        """Judge a command line in the circumstances that were set last."""
+        return self.director.evaluate(self._action(text))
+
+    def set_around(self, said: Given | None) -> None:
+        """Judge in these circumstances from now on."""
+        self.director.around, self._said = given(said), said
+
+    def _action(self, text: str) -> Action:
+        return Action(text, cwd=examples.PROJECT, agent=(self._said.agent or "") if self._said is not None else "")
 
     def before(self, text: str) -> PolicyDecision:
         """The same for a text of which there are many rewritings: it is judged once."""
-        if text not in self._before:
-            self._before[text] = self.judge(text)
-        return self._before[text]
+        key = self._said, text
+        if key not in self._before:
+            self._before[key] = self.judge(text)
+        return self._before[key]
 
     def rewrite(self, text: str, chain: Sequence[str]) -> str | None:
         return rewrite(text, tuple(chain), seed=self.seed, cwd=examples.PROJECT, home=examples.HOME)
@@ -94,7 +106,7 @@ class Bench:
     def compare(self, text: str, chain: Sequence[str], rewritten: str) -> Failure | None:
         """The failure of a rewriting that was made, or None where it is judged as strictly."""
         before = self.before(text)
-        action = Action(rewritten, cwd=examples.PROJECT)
+        action = self._action(rewritten)
         program = self.director.program(action)
         if self._still_stops(before, action, program):
             return None
@@ -184,30 +196,36 @@ def run(
     names = select(()) if names is None else names
     in_force = bench.director.in_force()
     holding = {id(rule.rule) for rule in in_force.rules.all}
-    commands: dict[str, tuple[Rule, dict[str, list[Example]]]] = {}
+    commands: dict[str, tuple[Rule, dict[str, tuple[str, list[Example]]]]] = {}
     for example in examples_of(policy, rules):
         action = written(example.command, cwd=examples.PROJECT)  # of a call of a tool: the command that does the same
         if id(example.rule) in holding and action.type == "bash":
             mine = commands.setdefault(f"{example.rule.origin} {example.rule.id}", (example.rule, {}))[1]
-            mine.setdefault(action.content, []).append(example)
+            mine.setdefault(_key(action.content, example.given), (action.content, []))[1].append(example)
     asked = {"seed": seed, "names": names, "compositions": compositions, "share": share, "confined": confined}
     memory = Memory(policy, in_force.now, asked | {"name": policy.name}) if remember else None
     known: dict[str, Found] = {}
     out: list[Checked] = []
     done, of = 0, sum(len(mine) for _, mine in commands.values())
     for rule, mine in commands.values():
-        kept = _recalled(bench, memory, rule, list(mine))
-        for text, found in mine.items():
-            if kept is None and text not in known:
-                known[text] = _found(bench, policy, text, names, compositions, share)
-            tried, failures = (known if kept is None else kept)[text]
+        kept = _recalled(bench, memory, rule, {key: found[0].given for key, (_, found) in mine.items()})
+        for key, (text, found) in mine.items():
+            if kept is None and key not in known:
+                bench.set_around(found[0].given)
+                known[key] = _found(bench, policy, text, names, compositions, share)
+            tried, failures = (known if kept is None else kept)[key]
             out += [Checked(example, tried, failures, kept is not None) for example in found]
             done += 1
             if progress is not None:
                 progress(done, of)
         if memory is not None and kept is None:
-            memory.keep(rule, list(mine), {text: _plain(known[text]) for text in mine})
+            memory.keep(rule, list(mine), {key: _plain(known[key]) for key in mine})
     return out
+
+
+def _key(text: str, said: Given | None) -> str:
+    """A text and its circumstances, as one text."""
+    return text if said is None else f"{text}\0{json.dumps(asdict(said), sort_keys=True)}"
 
 
 Found = tuple[int, tuple[Failure, ...]]
@@ -234,20 +252,23 @@ def _plain(found: Found) -> dict[str, Any]:
     return {"tried": tried, "failures": [[list(f.chain), f.original, f.rewritten] for f in failures]}
 
 
-def _recalled(bench: Bench, memory: Memory | None, rule: Rule, commands: Sequence[str]) -> dict[str, Found] | None:
+def _recalled(
+    bench: Bench, memory: Memory | None, rule: Rule, commands: Mapping[str, Given | None]
+) -> dict[str, Found] | None:
     """Return what is remembered of a rule, its failures judged again; None where anything is not as it is now."""
-    kept = memory.recall(rule, commands) if memory is not None else None
+    kept = memory.recall(rule, list(commands)) if memory is not None else None
     if kept is None or kept.keys() != set(commands):
         return None
     found: dict[str, Found] = {}
-    for text, each in kept.items():
+    for key, each in kept.items():
+        bench.set_around(commands[key])
         failures = [
             Failure(tuple(chain), original, rewritten, bench.before(original), bench.judge(rewritten))
             for chain, original, rewritten in each["failures"]
         ]
         if any(failure.before.verdict == failure.after.verdict for failure in failures):
             return None
-        found[text] = each["tried"], tuple(failures)
+        found[key] = each["tried"], tuple(failures)
     return found
 
 

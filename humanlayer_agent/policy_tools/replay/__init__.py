@@ -14,6 +14,7 @@ from pathlib import Path
 from humanlayer_agent.action import Action
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.command_catalog import CATALOG
+from humanlayer_agent.policy.conditions.circumstances import given
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.link_targets import Links
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
@@ -136,7 +137,14 @@ class Engine:
             decisions.append(
                 director.judge(
                     program,
-                    Situation("ok", step.agent, Links(), director.confined, catalog=director.catalogs.catalog),
+                    Situation(
+                        "ok",
+                        step.agent,
+                        Links(),
+                        director.confined,
+                        catalog=director.catalogs.catalog,
+                        around=given(step.given),
+                    ),
                     step.command,
                 )
             )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from humanlayer_agent.action import BASH
+from humanlayer_agent.policy.language.policy import Given
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +15,8 @@ class Step:
     `source` is the file, `place` where in it. `cwd` and `project` are None where the log does not say. `files` and
     `tracked` are as the machine interface has them. `ran`: it was executed, so that what it writes is there later.
     `verdict` and `rule` are what was decided then, where the log says so, and `confined` that it was judged as where
-    what is allowed is confined. `keeps`: the shell lives on, so that later steps start in the directory that this one
-    goes to. `redacted`: secrets in it stand as marks.
+    what is allowed is confined; `given`, what surrounded it. `keeps`: the shell lives on, so that later steps start in
+    the directory that this one goes to. `redacted`: secrets in it stand as marks.
     """
 
     source: str
@@ -36,6 +37,7 @@ class Step:
     keeps: bool = False
     redacted: bool = False
     confined: bool = False
+    given: Given | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ def note_attributes(run: "Run", attributes: dict[str, tuple[str, ...]]) -> None:
     """
     command = run.command
     for name, by in attributes.items():
+        if name in command.attributes:  # whoever reads its words by a grammar has noted it
+            continue
         values = [*command.options.get(name, ())] or _from_variables(run, [v[1:] for v in by if v[0] == "$"])
         rivals = [each for each in by if each[0] != "$"]
         if "unknown" in command.verbs or _rivalled(run, rivals, values):

@@ -67,6 +67,25 @@ class Beginning:
         return repository.entry(self._head, path) != (listed.mode, listed.blob)
 
 
+def is_clean(directory: str, view: View) -> bool | None:
+    """Tell whether nothing that git tracks differs from the last commit; None where that can't be told.
+
+    Args:
+        directory: in the work tree, an absolute path.
+        view: what of the disk is seen.
+    """
+    try:
+        with Repository.of(directory, view) as repository:
+            tree = WorkTree(repository, lambda path: False)
+            if len(tree.indexed) > _MOST_TRACKED:
+                return None
+            committed = {path: entry for path, _, entry in repository.differences(None, tree.trees[0])}
+            listed = {path: (entry.mode, entry.blob) for path, entry in tree.indexed.items()}
+            return listed == committed and all(tree.has(path, entry) for path, entry in listed.items())
+    except (NotKnown, RecursionError):
+        return None
+
+
 class Uncommitted(WorkTree):
     """A work tree, of which only the files are looked for whose content is in no commit.
 

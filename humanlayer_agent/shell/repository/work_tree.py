@@ -469,7 +469,12 @@ def _may_lead(content: Content) -> bool:
 
 def is_moved(program: Program, environ: Collection[str]) -> bool:
     """Tell whether a variable may lead git elsewhere."""
-    effects = (effect for command in program.commands for effect in command.effects)
+    return is_moved_by(program.commands, environ)
+
+
+def is_moved_by(commands: Iterable[SimpleCommand], environ: Collection[str] = ()) -> bool:
+    """Tell whether a variable that commands set, or are started with, may lead git elsewhere."""
+    effects = (effect for command in commands for effect in command.effects)
     given = {effect.operand for effect in effects if effect.kind == "environment"}
     return not _MOVES.isdisjoint({*given, *environ})
 

@@ -67,13 +67,28 @@ def test_each_character_is_read_once(pattern: str, monkeypatch: pytest.MonkeyPat
     [
         (r"(a)\1", r"\\1 is not understood"),
         ("(?=a)b", "groups that begin with"),
-        ("(?i)a", "groups that begin with"),
+        ("(?x)a", "groups that begin with"),
         ("a" * 201, "at most 200 characters"),
         ("(a{99}){99}", "too large"),
         ("(((a{20}){20}){20})", "too large"),
         ("a**", "a repetition of a repetition"),
         ("a*?", "a repetition of a repetition"),
         ("^a$", "is not needed"),
+        ("a(?=b)", "below `not`"),
+        ("(?<!a)b", "below `not`"),
+        ("(?P<x>a)", "Write \\(\\?:"),
+        ("(?s).", "is any character"),
+        ("a(?i)b", "or nowhere in it"),
+        (r"\bdrop\b", "for a word within it"),
+        (r"\Aa", "not needed"),
+        (r"\p{L}", "range of letters"),
+        ("[[:alpha:]]", "write the range"),
+        ("a*?", "leave the \\? out"),
+        ("a++", "leave the \\+ out"),
+        ("a{1,5000}", "for any number"),
+        ("(a{900}){900}", "where the count does not matter"),
+        ("a" * 201, "write several patterns"),
+        (r"(a)\2", "Write the alternatives out"),
         ("(a", "a \\( without its"),
         ("a)", "unexpected"),
         ("[a", "ends too early"),
@@ -100,3 +115,33 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Regex(".*x")
     assert not found.matches("".join(map(chr, range(0x100, 0x200))))
     assert len(found._memo) <= 10
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(?i)drop", "(?i)d.op( table)?", "(?i)[a-f]+", "(?i)[^a]", "(?i)[^a-f]x", r"(?i)\w\D", "(?i)straße|k", "(?i)x{2}"],
+)
+def test_without_regard_to_case_it_is_as_in_python(pattern: str) -> None:
+    ours, theirs = Regex(pattern), re.compile(pattern, re.DOTALL)
+    for text in (
+        "drop",
+        "DROP",
+        "dRoP Table",
+        "ABC",
+        "abg",
+        "a",
+        "A",
+        "b",
+        "B",
+        "Gx",
+        "Fx",
+        "fX",
+        "_a",
+        "K",
+        "k",
+        "STRASSE",
+        "STRAßE",
+        "xX",
+    ):
+        assert ours.matches(text) is (theirs.fullmatch(text) is not None), text
+    assert Regex("drop").matches("DROP") is False

@@ -17,7 +17,13 @@ from humanlayer_agent.policy.language.schema import PolicyFile
 
 ROOT = Path(__file__).parents[3]
 POLICY, CHANNELS = json_schema(PolicyFile, "A policy"), json_schema(Profile, "A channels file")
-FILES = sorted({*ROOT.glob("policies/*.yaml"), *ROOT.glob("humanlayer_agent/cli/init/templates/*.yaml")})
+FILES = sorted(
+    {
+        *ROOT.glob("policies/*.yaml"),
+        *ROOT.glob("humanlayer_agent/cli/init/templates/*.yaml"),
+        ROOT / "examples/data-platform.yaml",
+    }
+)
 
 
 def plain(value: Any) -> Any:
@@ -69,6 +75,20 @@ RIGHT = [
     "rules: [{id: r, decision: ask, when: {tool: Write}}]",
     "rules: [{id: r, decision: ask, when: {tool: {name: [A, {regex: B+}], args: {x: a, y: [b, {glob: c}], z: {within: /a}}}}}]",
     "rules: [{id: r, decision: ask, when: {not: {program: rm}}}]",
+    "rules: [{id: r, decision: ask, when: {time: {hours: '22:00-06:00', tz: UTC}}}]",
+    "rules: [{id: r, decision: ask, when: {time: {days: [mon-fri, sun], dates: [2030-12-24, 2030-12-27/2031-01-02], tz: UTC}}}]",
+    "rules: [{id: r, decision: ask, when: {requester: 'os:*:alice', repo: {branch: main}}}]",
+    "rules: [{id: r, decision: ask, when: {repo: {branch: [a, {regex: b+}], remote: x, clean: true}}}]",
+    "rules: [{id: r, decision: ask, WHEN, tests: {given: [{time: '2030-12-31T18:00:00Z', match: [rm a], not_match: [b]}]}}]",
+    "rules: [{id: r, decision: ask, WHEN, tests: {given: [{branch: '', clean: false, remotes: [x], requester: a, agent: b}]}}]",
+    "rules: [{id: r, decision: ask, when: {limit: {count: 20, per: hour, of: {effect: network}}}}]",
+    "rules: [{id: r, decision: ask, when: {limit: {cost: 2.5, per: run, of: {program: bq}}}}]",
+    "rules: [{id: r, decision: ask, when: {sql: {kinds: [drop, truncate], none_in: tmp_*}}}]",
+    "rules: [{id: r, decision: ask, when: {sql: {any_in: [orders, shop.*]}}}]",
+    "rules: [{id: r, decision: ask, when: {content: {known: true, role: operand}}}]",
+    "rules: [{id: r, decision: ask, when: {content: {sha256: " + "0a" * 32 + "}}}]",
+    "rules: [{id: r, decision: ask, WHEN, tests: {given: [{files: [a.plan], match: [rm a]}]}}]",
+    "rules: [{id: r, decision: ask, WHEN, tests: {given: [{used: 3, cost: 0.5, match: [rm a]}]}}]",
     "rules: [{id: r, decision: ask, WHEN, route: {quorum: 2}}]",
     "rules: [{id: r, decision: ask, WHEN, route: other}]",
     "rules: [{id: r, decision: ask, WHEN, grant: never}]",
@@ -128,6 +148,34 @@ WRONG = [
     "rules: [{id: r, decision: ask, when: {tool: {args: {x: {}}}}}]",
     "rules: [{id: r, decision: ask, when: {tool: {names: x}}}]",
     "rules: [{id: r, decision: ask, when: {any: []}}]",
+    "rules: [{id: r, decision: ask, when: {time: {}}}]",
+    "rules: [{id: r, decision: ask, when: {time: {tz: UTC}}}]",
+    "rules: [{id: r, decision: ask, when: {time: {hours: '9-17', tz: UTC}}}]",
+    "rules: [{id: r, decision: ask, when: {time: {hours: '09:00-25:00', tz: UTC}}}]",
+    "rules: [{id: r, decision: ask, when: {time: {days: monday, tz: UTC}}}]",
+    "rules: [{id: r, decision: ask, when: {time: {dates: 24.12.2030, tz: UTC}}}]",
+    "rules: [{id: r, decision: ask, when: {time: {days: mon, tz: ../UTC}}}]",
+    "rules: [{id: r, decision: ask, when: {requester: []}}]",
+    "rules: [{id: r, decision: ask, when: {sql: {}}}]",
+    "rules: [{id: r, decision: ask, when: {sql: {kinds: dropp}}}]",
+    "rules: [{id: r, decision: ask, when: {sql: {kinds: []}}}]",
+    "rules: [{id: r, decision: ask, when: {sql: {tables: x}}}]",
+    "rules: [{id: r, decision: ask, when: {content: {}}}]",
+    "rules: [{id: r, decision: ask, when: {content: {sha256: 0a}}}]",
+    "rules: [{id: r, decision: ask, when: {content: {known: 'perhaps'}}}]",
+    "rules: [{id: r, decision: ask, when: {limit: {}}}]",
+    "rules: [{id: r, decision: ask, when: {limit: {count: 1}}}]",
+    "rules: [{id: r, decision: ask, when: {limit: {count: -1, per: run, of: {program: rm}}}}]",
+    "rules: [{id: r, decision: ask, when: {limit: {count: 1, per: week, of: {program: rm}}}}]",
+    "rules: [{id: r, decision: ask, when: {limit: {count: 1, per: run, of: {}}}}]",
+    "rules: [{id: r, decision: ask, when: {limit: {count: 0.5, per: run, of: {program: rm}}}}]",
+    "rules: [{id: r, decision: ask, when: {repo: {}}}]",
+    "rules: [{id: r, decision: ask, when: {repo: main}}]",
+    "rules: [{id: r, decision: ask, when: {repo: {branches: main}}}]",
+    "rules: [{id: r, decision: ask, when: {repo: {clean: 'perhaps'}}}]",
+    "rules: [{id: r, decision: ask, WHEN, tests: {given: {match: [a]}}}]",
+    "rules: [{id: r, decision: ask, WHEN, tests: {given: [{time: 2030-12-31, match: [a]}]}}]",
+    "rules: [{id: r, decision: ask, WHEN, tests: {given: [{brunch: x}]}}]",
     "rules: [{id: r, decision: ask, when: {not: []}}]",
     "rules: [{id: r, decision: ask, when: {flow: {to: {program: rm}}}}]",
     "rules: [{id: r, decision: ask, WHEN, route: {quorum: 0}}]",

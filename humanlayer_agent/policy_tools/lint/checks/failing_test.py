@@ -15,13 +15,10 @@ def check(subject: Subject) -> Iterator[Finding]:
         exception = example.exception
         if result.passed or (id(example.rule) not in written and exception is None):
             continue
-        number = getattr((exception or example.rule).tests, example.kind).index(example.command)
-        if exception is None:
-            place = subject.place(example.rule, "tests", example.kind, number)
-        else:
-            place = subject.place_of(exception, "tests", example.kind, number)
+        at = examples.place_of(example)
+        place = subject.place(example.rule, *at) if exception is None else subject.place_of(exception, *at)
         message = f"`{example.kind}` expects that {result.expected}; found {result.found}"
-        witness = Witness(example.command, str(decision.verdict), decision.rules)
+        witness = Witness(example.line, str(decision.verdict), decision.rules)
         yield Finding(place, example.rule.id, message, witness)
 
 

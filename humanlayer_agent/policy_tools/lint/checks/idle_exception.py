@@ -6,6 +6,7 @@ from itertools import islice
 from humanlayer_agent.policy.conditions.compiler import Clause
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule
 from humanlayer_agent.policy.conditions.kleene import NO, YES
+from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.policy import RuleException
 from humanlayer_agent.policy_tools.lint.finding import Check, Finding
 from humanlayer_agent.policy_tools.lint.subject import Subject
@@ -34,17 +35,19 @@ def _expired(subject: Subject, exception: RuleException) -> Finding:
 
 def _idle(subject: Subject, rule: CompiledRule, exception: RuleException) -> Iterator[Finding]:
     excuse = next(each for each in rule.excuses if each.by is exception)
-    shown = [subject.case(command, rule) for command in (*exception.tests.match, *rule.rule.tests.match)]
+    own = [e for e in examples.examples_of_exception(rule.rule, exception) if e.kind == "match"]
+    others = [e for e in examples.examples_of(rule.rule) if e.kind == "match"]
+    shown = [subject.case(e.command, rule, given=e.given) for e in (*own, *others)]
     concerned = [case for case in shown if _units(case, rule)]
     excused = [case for case in concerned if _all_excused(case, rule, excuse.clause)]
     place = subject.place_of(exception, "when")
-    if concerned and len(excused) == len(concerned) and set(rule.rule.tests.match) - set(exception.tests.match):
+    if concerned and len(excused) == len(concerned) and {e.line for e in others} - {e.line for e in own}:
         message = f"excuses all that {rule.rule.id} is shown to be about: override the rule, if that is meant"
         yield Finding(place, rule.rule.id, message, excused[-1].witness)
     elif not excused and not any(_all_excused(c, rule, excuse.clause) for c in islice(subject.cases(rule), MAX_CASES)):
         message = f"found no command that it excuses from {rule.rule.id}"
         nearest = concerned[0] if concerned else subject.case("ls")
-        yield Finding(place, rule.rule.id, message, nearest.witness, unknown=not exception.tests.match)
+        yield Finding(place, rule.rule.id, message, nearest.witness, unknown=not own)
 
 
 def _units(case: Case, rule: CompiledRule) -> list[tuple[SimpleCommand, Effect | None]]:

@@ -16,19 +16,20 @@ def check(subject: Subject) -> Iterator[Finding]:
     for rule in subject.linted:
         if sample_commands.about_calls(rule.rule.when):
             continue  # the examples are commands
-        tests = rule.rule.tests
-        if not tests.match and not tests.maybe:
+        kinds = {each.kind for each in examples.examples_of(rule.rule) if each.exception is None}
+        if kinds.isdisjoint({"match", "maybe"}):
             hit = next((c for c in subject.hit_by(rule) if any(h.certain for h in c.hits_of(rule))), None)
             found = f"it applies to `{hit.command}`" if hit else "found no command that it applies to"
             yield _finding(
                 subject, rule, f"no `match` example shows where it applies; {found}", hit or _miss(subject, rule)
             )
-        if not tests.not_match:
+        if "not_match" not in kinds:
             miss = _miss(subject, rule)
             found = f"; it does not apply to `{miss.command}`" if miss else ""
             yield _finding(subject, rule, f"no `not_match` example shows what it leaves alone{found}", miss)
     for rule, exception in subject.exceptions:
-        lacks = [kind for kind in examples.EXCUSED if not getattr(exception.tests, kind)]
+        shown = {each.kind for each in examples.examples_of_exception(rule.rule, exception)}
+        lacks = [kind for kind in examples.EXCUSED if kind not in shown]
         if lacks:
             hit = subject.any_hit(rule)
             message = f"the exception has no {' and no '.join(f'`{kind}`' for kind in lacks)} example"

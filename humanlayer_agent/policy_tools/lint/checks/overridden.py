@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.policy import Override, Rule
 from humanlayer_agent.policy_tools.lint.finding import Check, Finding
 from humanlayer_agent.policy_tools.lint.implication import Prover, condition
@@ -75,9 +76,9 @@ def _told_apart(case: Case, before: Director) -> bool:
 
 def _example(subject: Subject, rule: Rule) -> Case:
     """A command that the rule was written for."""
-    examples = (*rule.tests.match, *rule.tests.maybe)
-    if examples:
-        return subject.case(examples[0])
+    first = next((each for each in examples.examples_of(rule) if each.kind in ("match", "maybe")), None)
+    if first is not None:
+        return subject.case(first.command, given=first.given)
     from humanlayer_agent.policy_tools.lint import sample_commands
 
     return subject.case(next(sample_commands.commands(subject, rule), "ls"))

@@ -6,14 +6,18 @@ intact is not looked at here (`hla audit verify` does).
 
 import base64
 import binascii
+from datetime import UTC, datetime
 from typing import Any
 
 from humanlayer_agent.action import BASH
+from humanlayer_agent.policy.language.policy import Given
 from humanlayer_agent.policy_tools.replay.steps import Items, Rows, Step, Unreadable
 
 NAME = "export of our audit log"
 LOOKS = 'JSON lines with "e" and "h"'
 
+_END_OF_TIME = 250_000_000_000_000
+"""In ms; no log tells of what comes after."""
 _MARK = "\u27e6hmac:"
 """How a redacted secret begins."""
 
@@ -67,7 +71,16 @@ def _decided(event: dict[str, Any], source: str, place: str, ran: set[str]) -> S
         agent=_text(event.get("agent")) or "",
         redacted=_MARK in command,
         confined=event.get("confinable") is True,
+        given=_given(event),
     )
+
+
+def _given(event: dict[str, Any]) -> Given | None:
+    """What surrounded it then, as far as the log says."""
+    at = event.get("at")
+    if type(at) is not int or not 0 <= at < _END_OF_TIME:
+        return None
+    return Given(time=datetime.fromtimestamp(at // 1000, UTC).isoformat())
 
 
 def _text(value: Any) -> str | None:

@@ -335,5 +335,7 @@ def _mysql_command(line: str, behaviour: Behaviour) -> None:
     elif name == "pager":
         _act(behaviour, "shell", plain or None, name)
         behaviour.doubt("pager")
-    elif name != "use":
+    elif name == "use":
+        _act(behaviour, DATABASE, plain or None, name, "read")
+    else:
         behaviour.doubt(f"{name}, which is not understood here")

@@ -51,10 +51,11 @@ _POSTGRESQL = re.compile(
     rf"""{_BLANK}|(?P<line>--[^\r\n]*)|(?P<block>/\*)|(?P<escaped>[eE]'(?:[^'\\]|''|\\.)*')
     |(?P<odd>[uU]&['"])|(?P<string>(?:[bBxXnN])?'(?:[^']|'')*')|(?P<name>"(?:[^"]|"")*")
     |(?P<dollar>\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?\$(?P=tag)\$)
-    |(?P<end>;)|(?P<meta>\\[^\n]*)|(?P<variable>(?<!:):(?![:=\s])[^\s:])|(?P<bind>\$\d+(?!\w))|{_NUMBER}|(?P<word>{_NAME})|{_OPS}""",
+    |(?P<end>\\?;)|(?P<meta>\\[^\n]*)|(?P<variable>(?<!:):(?![:=\s])[^\s:])|(?P<bind>\$\d+(?!\w))|{_NUMBER}|(?P<word>{_NAME})|{_OPS}""",
     re.VERBOSE | re.DOTALL,
 )
-"""The manual's chapter 4.1, and psql's psqlscan.l, which follows it. Block comments nest."""
+"""The manual's chapter 4.1, and psql's psqlscan.l, which follows it. Block comments nest; `\\;` parts statements
+that are sent together."""
 _MYSQL = re.compile(
     rf"""{_BLANK}|(?P<line>--(?=[\s]|\Z)[^\n]*|\#[^\n]*)|(?P<odd>--|/\*[!+Mm]|/\*\s*\+)|(?P<block>/\*.*?\*/)
     |(?P<string>(?:[bBxXnN])?'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")|(?P<name>`(?:[^`]|``)*`)

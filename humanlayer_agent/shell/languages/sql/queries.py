@@ -56,7 +56,7 @@ _ENDS_OF_TABLES = frozenset(
     )
 )
 _NOTHING = frozenset(
-    str.split("begin commit rollback savepoint release end start use detach abort deallocate close unlock discard")
+    str.split("begin commit rollback savepoint release end start detach abort deallocate close unlock discard")
 )
 """Statements about the session, or the transaction, only."""
 _CHANGES = frozenset(
@@ -257,6 +257,8 @@ class _Statement:
             self.act(DATABASE, "read", verb)
         elif verb in _STATEMENTS:
             _STATEMENTS[verb](self)
+        elif verb == "use":
+            self.act(DATABASE, "read", self.qualified(self.first + 1)[0])
         elif verb in _NOTHING:
             if len(self.tokens) > 12 or (verb == "start" and self.word(self.first + 1) != "transaction"):
                 self.doubt(f"with {verb}, which is not understood here")
@@ -277,7 +279,7 @@ class _Statement:
                 continue
             text = token.text
             if text == "from" and self.word(i - 1) == "delete":
-                self.act(DATABASE, "delete", *self.listed(i + 1))
+                self.act(DATABASE, "delete", *self.listed(i + 1), origin="delete")
             elif text in ("from", "join") and self.word(i - 1) != "distinct" and not self.in_function(i):
                 reads += self.listed(i + 1) if text == "from" else [self.qualified(i + 1)[0] or "select"]
             elif text == "into":
@@ -286,7 +288,7 @@ class _Statement:
                 at = i + 1
                 while self.word(at) in ("or", "ignore", "only", "low_priority", "rollback", "abort", "replace", "fail"):
                     at += 1
-                self.act(DATABASE, "change", self.qualified(at)[0] or "update")
+                self.act(DATABASE, "change", self.qualified(at)[0] or "update", origin="update")
             elif text == "delete" and i == self.first and self.word(i + 1) != "from":
                 self.act(DATABASE, "delete", *(self.things(i + 1) or ["delete"]))
         named = any(act.kind == DATABASE for act in self.behaviour.acts)
@@ -317,7 +319,10 @@ class _Statement:
         at = i + 1
         while self.word(at) in ("table", "temp", "temporary", "unlogged", "global", "local"):
             at += 1
-        self.act(DATABASE, "change", self.qualified(at)[0] or "into")
+        origin = (
+            self.verb if self.verb in ("insert", "replace") else "insert" if self.word(i - 1) == "insert" else "into"
+        )
+        self.act(DATABASE, "change", self.qualified(at)[0] or "into", origin=origin)
 
     def string(self, i: int) -> str | None:
         token = self.tokens[i] if 0 <= i < len(self.tokens) else None

@@ -21,6 +21,8 @@ _HARMLESS = frozenset(
 """Settings of a connection (libpq's documentation, 34.1.2) that name no file and no service."""
 _PAIR = re.compile(r"\s*(\w+)\s*=\s*(?:'([^'\\]*)'|([^\s'\\]*))(?=\s|\Z)")
 _LOCAL = "localhost"
+_VARIABLES = ("PGHOST", "PGHOSTADDR", "PGDATABASE", "PGOPTIONS", "PGSERVICE", "PGSERVICEFILE", "PGSYSCONFDIR")
+"""Variables by which psql goes to another server or database, or takes names for others."""
 
 
 def psql(run: Run, spec: Spec, fields: list[Field]) -> None:
@@ -30,12 +32,17 @@ def psql(run: Run, spec: Spec, fields: list[Field]) -> None:
     if "version" not in flags:
         _postgresql_server(run, arguments)
     _note(run, spec, arguments, 2)
+    named = [use.value for use in arguments.options if use.option.name == "database" and use.value is not None]
+    places = named or arguments.operands[:1]
+    run.command.attributes["database"] = [_database(each.text) for each in places] or [None]
+    run.command.attributes["user"] = [*run.command.options.get("user", ())] or [None]
     if "list" in flags:
         place = run.command.effects[0].operand or "an unknown server"
         label = f"PostgreSQL on {place}"
         run.effect("database", "read", "its databases", True, run.command.span, "psql -l", value=label)
     elif not flags & {"version", "command", "file"}:
         given(run)
+    _settle(run, [])
 
 
 def mysql(run: Run, spec: Spec, fields: list[Field]) -> None:
@@ -49,8 +56,34 @@ def mysql(run: Run, spec: Spec, fields: list[Field]) -> None:
         if not hosts:  # ~/.my.cnf says which
             run.effect("network", "database", "the server of its settings", True, run.command.span, "mysql")
     _note(run, spec, arguments, 1)
+    databases = [*run.command.options.get("database", ()), *(each.text for each in arguments.operands)]
+    run.command.attributes["database"] = databases or [None]
+    run.command.attributes["user"] = [*run.command.options.get("user", ())] or [None]
     if not flags & {"version", "execute"}:
         given(run)
+    used = [each.operand for each in run.command.effects if each.origin.startswith("use")]
+    _settle(run, used)
+
+
+def _settle(run: Run, used: list[str | None]) -> None:
+    """Note that statements go to other databases as well; which, nobody knows where not all of them were read."""
+    run.command.attributes["database"] += [*used, *([] if run.command.resolved else [None])]
+
+
+def _database(text: str | None) -> str | None:
+    """The database that a name, a URI or a string of settings names; None where it is not known."""
+    if text is None or ("=" not in text and "://" not in text):
+        return text or None
+    if "://" in text:
+        try:
+            parsed = urlsplit(text)
+        except ValueError:
+            return None
+        named = parsed.path.removeprefix("/")
+        plain = re.fullmatch(r"[\w.-]+", named) and "dbname" not in parsed.query
+        return named if plain else None
+    found = {name: plain or quoted for name, quoted, plain in _PAIR.findall(text)}
+    return found.get("dbname") or None
 
 
 def _note(run: Run, spec: Spec, arguments: Arguments, operands: int) -> None:
@@ -81,8 +114,12 @@ def _postgresql_server(run: Run, arguments: Arguments) -> None:
             if text is not None and (text.startswith(("/", "@")) or not text):
                 text = _LOCAL  # a socket
             run.host(Field(word.word, word.start, word.end, text=text, prefix=text or ""), origin="psql host")
+    told = [name for name in _VARIABLES if name in run.state.exported and name in run.state.variables]
+    for name in told:
+        run.doubt(name)
     if not found:
-        run.host(spec_reader.implied(run.command, _LOCAL), origin="psql")
+        place = spec_reader.implied(run.command, _LOCAL)
+        run.host(Field(place.word, place.start, place.end, text=None, prefix="") if told else place, origin="psql")
 
 
 def _in_connection(run: Run, word: Field) -> list[str | None]:
