@@ -211,7 +211,7 @@ def install(
     found = machine_bundle.verified(raw, source, settings)
     found.check_holds(moment())
     with _alone(place):
-        machine_bundle.check_mark(found, source, place)
+        machine_bundle.check_mark(found, source, machine_bundle.last(place))
         path = os.path.join(place, machine_bundle.FILE)
         before = _in_force(path, settings.policy)
         if before is not None:
@@ -271,7 +271,7 @@ def looked_at(raw: bytes, place: str, signers: Set[str] | None = None, *, folder
     """
     if signers is None:
         found = machine_bundle.verified(raw, place, taken(folder))
-        machine_bundle.check_mark(found, place, folder)
+        machine_bundle.check_mark(found, place, machine_bundle.last(folder))
     else:
         found = Bundle.parse(raw, place)
         found = machine_bundle.verified(raw, place, machine_bundle.Settings(found.policy, frozenset(signers)))

@@ -130,9 +130,8 @@ def last(folder: Path | str | None = None) -> Mark | None:
     return found
 
 
-def check_mark(found: Bundle, place: str, folder: Path | str | None = None) -> None:
+def check_mark(found: Bundle, place: str, mark: Mark | None) -> None:
     """Raise PolicyError for a bundle that is older than the mark, or another one of its version."""
-    mark = last(folder)
     if mark is not None and mark.policy == found.policy:
         check_order(found, place, mark.version, mark.sha256)
 
@@ -158,10 +157,11 @@ def installed(folder: Path | str | None = None) -> Bundle | None:
     if taken is None:
         return None
     path = _path(folder, FILE)
+    mark = last(folder)  # before the bundle: an installation writes it after that
     if not os.path.lexists(path):
         raise PolicyError(f"{path}: this machine takes the policy bundle {taken.policy}, and has none: {_INSTALL}")
     found = verified(trust.read_owned(path, machine=True, most=bundle.MAX_BUNDLE), path, taken)
-    check_mark(found, path, folder)
+    check_mark(found, path, mark)
     return found
 
 
