@@ -49,6 +49,11 @@ def config_folder() -> Path:
     return Path(config_path())
 
 
+def store_location() -> str:
+    """Return where the store is: `$HUMANLAYER_STORE`, else `store.sqlite3` in the user's data directory."""
+    return _store_path()
+
+
 def default_store_path() -> Path:
     """Return the store's file: `$HUMANLAYER_STORE`, else `store.sqlite3` in the user's data directory."""
     return Path(_store_path())

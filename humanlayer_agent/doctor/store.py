@@ -21,7 +21,6 @@ from humanlayer_agent.locations import anchor_folder, default_store_path, kept_f
 from humanlayer_agent.safe_text import one_line
 from humanlayer_agent.store import schema as store_schema
 from humanlayer_agent.store.connection import network_file_system
-from humanlayer_agent.store.log_position import loss_of
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.store.verification_record import last_whole
 
@@ -117,8 +116,7 @@ def anchor(context: Context) -> Iterator[Finding]:
     if (store := _opened()) is None:
         return
     try:
-        with store.database.read() as connection:
-            loss = loss_of(connection, known) if known else None
+        loss = store.loss()
     except StoreError:
         return  # `log` says so
     finally:

@@ -117,7 +117,7 @@ def _check_run(log: "_Log", judged: _Event, data: bytes, pid: int | None) -> Non
         return  # humans have answered it, or are asked
     if run["instance"] != str(session):
         raise _unproven("it is of another session")
-    if _policy(judged) != session_policy(log.connection, run["agent"], run["instance"], run["project"]):
+    if policy_of(judged) != session_policy(log.connection, run["agent"], run["instance"], run["project"]):
         raise _unproven("the policy is not the one that this session began with")
 
 
@@ -132,11 +132,12 @@ def session_policy(connection: sqlite3.Connection, agent: str, session: str, pro
             "SELECT body FROM audit_event WHERE run = ? AND type = 'decision.evaluated' ORDER BY seq LIMIT 1", run[0]
         )
         if found is not None:
-            return _policy(log.fields(found["body"]))
+            return policy_of(log.fields(found["body"]))
     return None
 
 
-def _policy(decision: _Event) -> Policy:
+def policy_of(decision: _Event) -> Policy:
+    """Return the policy by which a decision was made."""
     return str(decision["policy_digest"]), bool(decision["enforced"])
 
 

@@ -112,6 +112,15 @@ class Database:
                 raise
 
     @contextmanager
+    def purge(self) -> Iterator[sqlite3.Connection]:
+        """The same, for one that deletes: what it deletes is overwritten in the file."""
+        with self.read() as connection:
+            connection.execute("PRAGMA secure_delete=ON")
+        with self.write() as connection:
+            connection.execute("PRAGMA defer_foreign_keys=ON")
+            yield connection
+
+    @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep the other threads of this process from the connection meanwhile."""
         self._check_process()
@@ -142,6 +151,15 @@ class Database:
                     self._connection.close()
                 self._connection = None
                 self._forget_log()
+
+    def again(self) -> "Database":
+        """Another connection to the same file, only to read."""
+        return Database(self.path, create=False)
+
+    @property
+    def place(self) -> str:
+        """The path, as text."""
+        return str(self.path)
 
     @property
     def is_open(self) -> bool:

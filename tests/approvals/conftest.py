@@ -49,7 +49,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(heartbeats, "clock", lambda: ("the test", int(made.ticks * 1000)))
+    monkeypatch.setattr(heartbeats, "clock", lambda db: ("the test", int(made.ticks * 1000)))
     return made
 
 

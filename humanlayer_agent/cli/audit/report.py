@@ -135,7 +135,7 @@ def _opened(
     opened = open_store(store)
     with _progress("verifying") as told:
         found = opened.verify(heads=heads, progress=told)
-    return integrity(found, str(opened.path), heads), opened.events
+    return integrity(found, opened.location, heads), opened.events
 
 
 def _of_file(export: Path) -> "Iterator[Entry]":

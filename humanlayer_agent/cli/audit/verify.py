@@ -87,7 +87,6 @@ def _verify_store(
     from humanlayer_agent.audit.heads import is_signed
     from humanlayer_agent.audit.verify import Verification
     from humanlayer_agent.errors import ConfigError, StoreTampered
-    from humanlayer_agent.store.log_position import loss_of
     from humanlayer_agent.store.verification_record import verify_since_checked, verify_whole
 
     try:
@@ -96,7 +95,7 @@ def _verify_store(
         if not isinstance(error.__cause__, StoreTampered):
             raise
         return Verification(0, "", problem=str(error), kind="tampered"), None  # so that it does not even open
-    anchor = anchor_of(opened.path)
+    anchor = anchor_of(opened.location)
     known = [*heads, anchor.head] if anchor and is_signed(anchor.head) else heads
     checked = None
     with _progress() as progress:
@@ -104,8 +103,7 @@ def _verify_store(
             found, checked = verify_since_checked(opened, heads=known, progress=progress)
         else:
             found = verify_whole(opened, heads=known, progress=progress)
-    with opened.database.read() as connection:
-        loss = loss_of(connection, anchor) if anchor else None
+    loss = opened.loss()
     if loss and found.kind == "tampered" and found.bad_seq is not None and found.bad_seq >= loss.first:
         found = replace(found, problem=str(loss))  # nobody has kept that head elsewhere
     return found, checked
