@@ -49,6 +49,23 @@ def now_ms() -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Figures:
+    """How much is in a store.
+
+    `version` is that of its schema, `events` the number of those in its log, `waiting` of requests that wait, `runs` of
+    those that go on, `leases` the channels that are somebody's, `size` what it takes on the disk, in bytes.
+    """
+
+    kind: Literal["sqlite", "postgresql"]
+    version: int
+    events: int
+    waiting: int
+    runs: int
+    leases: tuple[str, ...]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Purged:
     """The numbers of rows that went, or would go."""
 
@@ -382,6 +399,10 @@ class Store(Protocol):
         Raises:
             StoreError: the store was tampered with, or the export is not of its log: then nothing may go.
         """
+        ...
+
+    def figures(self) -> Figures:
+        """Return how much is in it."""
         ...
 
     def redactor(self) -> Redactor:

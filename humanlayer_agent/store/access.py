@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.locations import store_location
+from humanlayer_agent.extras import lacks
+from humanlayer_agent.locations import is_address, store_location
 from humanlayer_agent.store.sqlite import SQLiteStore, SQLStore, refuse_deleted
 
 if TYPE_CHECKING:
-    pass
+    from types import ModuleType
 
-_SERVER = ("postgresql", "postgres")
+    from humanlayer_agent.store.postgres.postgres_store import Made
 
 
 def open_store(
@@ -20,37 +21,58 @@ def open_store(
 
     Args:
         location: None is the user's own (`locations.store_location`).
-        create: False opens a store that is there, to read it. True makes a file that is not there; a database is only
-            made by `hla store init`.
+        create: False opens a store that is there, to read it. True makes a file that is not there; a database gets its
+            tables from `hla store init` alone.
         busy_ms: how long to wait for another process's write.
         anchored: False opens it also where events are missing that its anchor names, or where another store was.
 
     Raises:
-        ConfigError: the URL is of a kind there is no store for.
+        ConfigError: the URL is of a kind there is no store for, or psycopg is not installed.
         StoreError: it can't be used.
         LogLost: its log was set back, or the store that was there is gone.
     """
-    return SQLiteStore(file_of(location), create=create, busy_ms=busy_ms, anchored=anchored)
+    named = _named(location)
+    if not is_address(named):
+        return SQLiteStore(file_of(named), create=create, busy_ms=busy_ms, anchored=anchored)
+    opened: SQLStore = _of_servers().PostgresStore(named, create=create, busy_ms=busy_ms, anchored=anchored)
+    return opened
+
+
+def make_store(location: str | None) -> "Made":
+    """Make the store of a server, or bring it to this version, with its roles. A file makes itself.
+
+    Raises:
+        ConfigError: the location is no server's, psycopg is not installed, or the role may not make others.
+        StoreError: it can't be reached or made.
+    """
+    if not is_address(named := _named(location)):
+        raise ConfigError(f"{file_of(named)} is a file: it is made when it is first used. Name a postgresql:// store")
+    made: Made = _of_servers().make_store(named)
+    return made
 
 
 def file_of(location: Path | str | None) -> Path:
     """Return the file that a location names.
 
     Raises:
-        ConfigError: the URL is of a kind there is no store for.
+        ConfigError: it names none.
     """
-    named = store_location() if location is None else str(location)
+    named = _named(location)
     scheme, separator, rest = named.partition("://")
     if not separator:
         return Path(named)
     if scheme != "sqlite" or not rest.startswith("/"):
-        raise ConfigError(f"store {named!r}: expected a path or sqlite:///absolute/path")
+        said = (
+            f"a store of the kind {scheme}://" if scheme != "sqlite" else f"store {named!r}"
+        )  # it may hold a password
+        raise ConfigError(f"{said}: expected a path, sqlite:///absolute/path or postgresql://host/database")
     return Path("/" + rest.lstrip("/"))
 
 
 def is_there(location: str | None) -> bool:
-    """Tell whether there is a file at a location."""
-    return file_of(location).is_file()
+    """Tell whether there is a file at a location. Of a server that shows when it is opened."""
+    named = _named(location)
+    return is_address(named) or file_of(named).is_file()
 
 
 def name_of(location: str | None) -> str:
@@ -59,5 +81,20 @@ def name_of(location: str | None) -> str:
 
 
 def refuse_lost(location: str | None) -> None:
-    """Raise LogLost where a store was at `location`, and nothing is there now."""
-    refuse_deleted(file_of(location))
+    """Raise LogLost where a store was at `location`, and nothing is there now. Of a server that shows when it is
+    opened.
+    """
+    if not is_address(named := _named(location)):
+        refuse_deleted(file_of(named))
+
+
+def _of_servers() -> "ModuleType":
+    try:
+        from humanlayer_agent.store.postgres import postgres_store
+    except ImportError as error:
+        raise ConfigError(lacks("A store on a PostgreSQL server", "postgres", error)) from error
+    return postgres_store
+
+
+def _named(location: Path | str | None) -> str:
+    return store_location() if location is None or not str(location) else str(location)

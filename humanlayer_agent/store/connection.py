@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 from humanlayer_agent.errors import StoreError, StoreTampered
 from humanlayer_agent.store import schema
@@ -155,6 +156,14 @@ class Database:
     def again(self) -> "Database":
         """Another connection to the same file, only to read."""
         return Database(self.path, create=False)
+
+    kind: Literal["sqlite"] = "sqlite"
+
+    def version_and_size(self) -> tuple[int, int]:
+        """Return the version of its schema, and the bytes that the file takes."""
+        with self.read() as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            return version, self.path.stat().st_size
 
     @property
     def place(self) -> str:

@@ -202,8 +202,8 @@ def enforcement_fields(decision: PolicyDecision) -> dict[str, Any]:
 
 
 def storable(text: str) -> str:
-    """`text` as SQLite can hold it: what is not Unicode is escaped, as with backslashes."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    """`text` as every database can hold it: what is not Unicode is escaped, as with backslashes, and so is NUL."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def sayable(value: Any) -> Any:

@@ -29,7 +29,7 @@ from humanlayer_agent.approvals.model import (
     VoteResult,
 )
 from humanlayer_agent.approvals.stop import STOPPED, Halted
-from humanlayer_agent.approvals.store_interface import NEVER_RUNS, Purging, now_ms
+from humanlayer_agent.approvals.store_interface import NEVER_RUNS, Figures, Purging, now_ms
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.anchor import Loss, anchor_file, anchor_of
 from humanlayer_agent.audit.chain import GENESIS, Entry
@@ -137,7 +137,7 @@ def _paged(
         with database.read() as connection:
             first = connection.execute(
                 f"SELECT min(seq) FROM (SELECT seq FROM audit_event WHERE {condition} seq > ? "
-                "ORDER BY seq DESC LIMIT ?)",
+                "ORDER BY seq DESC LIMIT ?) AS newest",
                 (*values, after, last),
             ).fetchone()[0]
         if first is None:
@@ -291,7 +291,9 @@ class SQLStore:
 
     def _open_log(self, anchored: bool) -> None:
         with self._database.read() as connection:
-            (begun,) = connection.execute("SELECT count(*) FROM (SELECT 1 FROM audit_event LIMIT 1)").fetchone()
+            (begun,) = connection.execute(
+                "SELECT count(*) FROM (SELECT 1 FROM audit_event LIMIT 1) AS first"
+            ).fetchone()
         if begun:
             return
         with self._transaction() as ledger:
@@ -663,6 +665,19 @@ class SQLStore:
         from humanlayer_agent.store.retention import Purge
 
         return Purge(self, before=before, exported=exported)
+
+    def figures(self) -> Figures:
+        version, size = self._database.version_and_size()
+        with self._database.read() as connection:
+            newest = Log(connection, self._clock()).head()
+            counted = connection.execute(
+                "SELECT (SELECT count(*) FROM request WHERE state = 'pending'), "
+                "(SELECT count(*) FROM run WHERE state IN ('open', 'terminated'))"
+            ).fetchone()
+            channels = [row["channel"] for row in connection.execute("SELECT channel FROM lease ORDER BY channel")]
+        held = tuple(name for name in channels if self.surfaces.lease(name))
+        count = newest.seq + 1 if newest else 0
+        return Figures(self._database.kind, version, count, counted[0], counted[1], held, size)
 
     def to_write(self) -> "SQLStore":
         """Return the same store, opened to write in it, where this one was opened to read.

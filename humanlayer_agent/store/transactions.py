@@ -6,7 +6,7 @@ translated by its own connection, and nowhere else.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from humanlayer_agent.store.log_position import LogPosition
@@ -46,6 +46,15 @@ class Transactions(Protocol):
 
     Everything that can go wrong with it becomes a `StoreError`, and what was begun is rolled back.
     """
+
+    @property
+    def kind(self) -> Literal["sqlite", "postgresql"]:
+        """What it is."""
+        ...
+
+    def version_and_size(self) -> tuple[int, int]:
+        """Return the version of its schema, and the bytes that it takes on the disk."""
+        ...
 
     @property
     def place(self) -> str:

@@ -5,6 +5,7 @@ import pickle
 import secrets
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Run
 from humanlayer_agent.policy.decision import Ask, PolicyDecision, Verdict
 from humanlayer_agent.store import heartbeats
-from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.store.postgres.postgres_store import PostgresStore
+from humanlayer_agent.store.sqlite import SQLiteStore, SQLStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_AUTHORITY, ScriptedAsker, ScriptedDirector
 from tests.support.granting import ALICE, BOB, READ, TEAM, TESTER, reading
+from tests.support.postgres import LocalServer, local_server
 
 START = 1_700_000_000_000
 
@@ -58,11 +61,28 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "data" / "store.sqlite3"
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests of a module that says STORES run with each of these; those that need the file of a SQLite store, with that."""
+    if "store" in metafunc.fixturenames and (stores := getattr(metafunc.module, "STORES", ())):
+        needs_file = "path" in metafunc.fixturenames or metafunc.definition.get_closest_marker("sqlite")
+        metafunc.parametrize("store", ("sqlite",) if needs_file else stores, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[LocalServer]:
+    """A PostgreSQL server for the tests of this process."""
+    with local_server() as server:
+        yield server
+
+
 @pytest.fixture
-def store(path: Path, clock: Clock) -> Iterator[SQLiteStore]:
-    opened = SQLiteStore(path, clock=clock)
-    yield opened
-    opened.close()
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[SQLStore]:
+    if getattr(request, "param", "sqlite") == "postgres":
+        with request.getfixturevalue("postgres").new_store() as url, closing(PostgresStore(url, clock=clock)) as opened:
+            yield opened
+    else:
+        with closing(SQLiteStore(tmp_path / "data" / "store.sqlite3", clock=clock)) as opened:
+            yield opened
 
 
 @pytest.fixture

@@ -47,6 +47,7 @@ SAYS = {
     *("policy allow", "policy suggest"),
     *("requests approve", "requests reject", "requests edit", "requests respond", "grants revoke"),
     "catalog new",
+    "store init",
     *(
         "audit purge",
         "audit accept-loss",
@@ -92,6 +93,7 @@ CALLS = {
     ("requests show", ""): "requests show REQUEST",
     ("grants ls", ""): "grants ls --all",
     ("grants show", ""): "grants show REQUEST",
+    ("store status", ""): "store status",
     ("people ls", ""): "people ls --channels CHANNELS/terminal.yaml",
 }
 ELSEWHERE = {("undo", ""), ("undo", "--dry-run"), ("undo", "--run ID --list"), ("requests watch", "")}

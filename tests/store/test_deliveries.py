@@ -12,6 +12,8 @@ from humanlayer_agent.store import heartbeats
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedApprovers
 
+STORES = ("sqlite", "postgres")
+
 PLACE = {"channel": "C1", "ts": "17.0001"}
 
 

@@ -33,7 +33,7 @@ OPEN = r"run_open|permit_issued|execution_started"
 """Indexes of what goes on at this moment only: reading one from end to end reads nothing that is over."""
 
 NEWEST = re.compile(
-    r"ORDER BY seq DESC LIMIT 1$|FROM audit_event LIMIT 1\)$|ORDER BY created DESC, request.rowid DESC LIMIT \?$"
+    r"ORDER BY seq DESC LIMIT 1$|FROM audit_event LIMIT 1\) AS first$|ORDER BY created DESC, request.rowid DESC LIMIT \?$"
 )
 """Reads from an end of a table, or of an index, and only so far as a limit goes."""
 
