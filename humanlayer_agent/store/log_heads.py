@@ -161,19 +161,16 @@ class Keeper:
 
     # Heads
 
-    def due(self, database: Transactions, ledger: Ledger) -> bool:
-        """Tell whether a head is due after this transaction. (Another process may have written one meanwhile.)"""
-        if ledger.last is None:
-            return False
-        if self._last_head is None or self._is_due(ledger):
+    def due(self, database: Transactions, last: int, now: int) -> bool:
+        """Tell whether a head is due after this event. (Another process may have written one meanwhile.)"""
+        if self._last_head is None or self._is_due(last, now):
             with database.read() as connection:
-                self._last_head = _last_head(Ledger(connection, ledger.now))
-        return self._is_due(ledger)
+                self._last_head = _last_head(Ledger(connection, now))
+        return self._is_due(last, now)
 
-    def _is_due(self, ledger: Ledger) -> bool:
-        assert ledger.last is not None
-        seq, at = self._last_head or (0, ledger.now)
-        return ledger.last.seq - seq >= EVERY_EVENTS or ledger.now - at >= EVERY_MS
+    def _is_due(self, last: int, now: int) -> bool:
+        seq, at = self._last_head or (0, now)
+        return last - seq >= EVERY_EVENTS or now - at >= EVERY_MS
 
     def signer(self) -> tuple[Signs, KeyKind]:
         """The key for heads, and whose it is. It is read now: not while the log is locked."""

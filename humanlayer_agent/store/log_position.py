@@ -78,6 +78,11 @@ class LogPosition:
         if found := read_anchor(self._file):
             self.anchor, self._compared = found, self.anchor is not None and found.head == self.anchor.head
 
+    @property
+    def is_settled(self) -> bool:
+        """Tell whether nothing has to be compared but what was seen last."""
+        return self._compared and self.seen is not None
+
     def check(self, connection: Connection) -> None:
         """Make sure, in a transaction, that the log still holds what was seen, and what the anchor says.
 

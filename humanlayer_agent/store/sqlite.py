@@ -284,10 +284,16 @@ class SQLStore:
             raise
         self._redactor = ledger.redactor() if ledger.last is not None else self._redactor  # its key is committed now
         self._keeper.recovered(said)
-        if self._keeper.due(self._database, ledger):
+        self._written(ledger.last, ledger.now)
+
+    def _written(self, last: Entry | None, now: int) -> None:
+        """See to heads and the anchor, after a transaction whose last event is committed."""
+        if last is None:
+            return
+        if self._keeper.due(self._database, last.seq, now):
             self._write_head()
-        elif ledger.last is not None and self._position.due(ledger.now):
-            self._keeper.anchor(self._position, ledger.now)
+        elif self._position.due(now):
+            self._keeper.anchor(self._position, now)
 
     def _open_log(self, anchored: bool) -> None:
         with self._database.read() as connection:

@@ -456,20 +456,9 @@ class Ledger(Log):
             "INSERT INTO execution (permit_id, process, started) VALUES (?, ?, ?)",
             (permit["id"], identity.identity(), self.now),
         )
-        common = {
-            "run": permit["run_id"],
-            "request": permit["request_id"],
-            "permit": permit["id"],
-            "digest": permit["digest"],
-        }
-        self.append(
-            events.PERMIT_CONSUMED,
-            **common,
-            asked=permit["created"],
-            decided=permit["decided"],
-            issued=permit["issued"],
-        )
-        self.append(events.EXEC_STARTED, **common, **fields)
+        times = {"asked": permit["created"], "decided": permit["decided"], "issued": permit["issued"]}
+        self.append(events.PERMIT_CONSUMED, **_of_permit(permit), **times)
+        self.append(events.EXEC_STARTED, **_of_permit(permit), **fields)
         return Execution(permit["id"], permit["digest"], self.now)
 
     def void(self, permit_id: str, why: str, **fields: Any) -> None:
@@ -487,41 +476,38 @@ class Ledger(Log):
     def end_execution(self, row: Row, outcome: Outcome | None) -> None:
         """Record how it ended; None where nobody will ever know."""
         known = outcome.returncode if outcome else None
-        state = "unknown" if outcome is None else "failed" if known is None else "finished"
         self._db.execute(
             "UPDATE execution SET state = ?, finished = ?, returncode = ? WHERE permit_id = ? AND state = 'started'",
-            (state, self.now, known, row["id"]),
+            (state_after(outcome), self.now, known, row["id"]),
         )
-        common = {
-            "run": row["run_id"],
-            "request": row["request_id"],
-            "permit": row["id"],
-            "digest": row["digest"],
-            "started": row["started"],
-        }
         if outcome is None:
-            self.append(events.EXEC_UNKNOWN, **common, process=row["process"])
+            self.append(events.EXEC_UNKNOWN, **_of_permit(row), started=row["started"], process=row["process"])
         else:
-            if outcome.changed:
-                files = [
-                    {
-                        "path": file.path,
-                        "judged": {"sha256": file.sha256},
-                        "found": {"sha256": file.found},
-                        "own": file.own,
-                    }
-                    for file in outcome.changed
-                ]
-                self.append(events.EXEC_CHANGED, **common, files=files, refused=not outcome.started or None)
-            if outcome.moved:
-                left = [{"path": each.path, "kept": each.kept, "restored": each.restored} for each in outcome.moved]
-                self.append(events.EXEC_MOVED_ASIDE, **common, files=left)
-            self.append(
-                events.EXEC_FINISHED,
-                **common,
-                returncode=known,
-                detail=outcome.detail or None,
-                duration_ms=outcome.duration_ms,
-                network=outcome.network or None,
-                **outcome.receipt,
-            )
+            for kind, fields in said_of(outcome):
+                self.append(kind, **_of_permit(row), started=row["started"], **fields)
+
+
+def _of_permit(row: Row) -> dict[str, Any]:
+    return {"run": row["run_id"], "request": row["request_id"], "permit": row["id"], "digest": row["digest"]}
+
+
+def state_after(outcome: Outcome | None) -> str:
+    """Return the state of an execution that has ended so."""
+    return "unknown" if outcome is None else "failed" if outcome.returncode is None else "finished"
+
+
+def said_of(outcome: Outcome) -> list[tuple[EventType, dict[str, Any]]]:
+    """Return the events that tell how an execution ended, each with what it says besides which permit it was."""
+    said: list[tuple[EventType, dict[str, Any]]] = []
+    if outcome.changed:
+        files = [
+            {"path": file.path, "judged": {"sha256": file.sha256}, "found": {"sha256": file.found}, "own": file.own}
+            for file in outcome.changed
+        ]
+        said.append((events.EXEC_CHANGED, {"files": files, "refused": not outcome.started or None}))
+    if outcome.moved:
+        left = [{"path": each.path, "kept": each.kept, "restored": each.restored} for each in outcome.moved]
+        said.append((events.EXEC_MOVED_ASIDE, {"files": left}))
+    how = {"returncode": outcome.returncode, "detail": outcome.detail or None, "duration_ms": outcome.duration_ms}
+    said.append((events.EXEC_FINISHED, {**how, "network": outcome.network or None, **outcome.receipt}))
+    return said

@@ -53,6 +53,11 @@ class SQLiteHalts:
         self._signed: set[Resumption] = set()  # their signatures were checked
         self._last: tuple[object, list[Halt]] | None = None  # what was read, by whose authority, and what came of it
 
+    @property
+    def has_seen_one(self) -> bool:
+        """Tell whether this process has ever seen a stop: what became of it has to be asked then."""
+        return bool(self._seen)
+
     def standing(self, authority: Authority | None) -> list[Halt]:
         with self._database.read() as connection:
             return self.standing_in(Log(connection, self._clock()), authority)

@@ -62,10 +62,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests of a module that says STORES run with each of these; those that need the file of a SQLite store, with that."""
+    """Tests of a module that says STORES run with each of these; those that need the file of a SQLite store, with that.
+
+    On a server all of them run in `make test-all`.
+    """
     if "store" in metafunc.fixturenames and (stores := getattr(metafunc.module, "STORES", ())):
-        needs_file = "path" in metafunc.fixturenames or metafunc.definition.get_closest_marker("sqlite")
-        metafunc.parametrize("store", ("sqlite",) if needs_file else stores, indirect=True)
+        marks = {"postgres": [pytest.mark.long]}
+        chosen = stores[:1] if "path" in metafunc.fixturenames else stores
+        metafunc.parametrize("store", [pytest.param(each, marks=marks.get(each, [])) for each in chosen], indirect=True)
 
 
 @pytest.fixture(scope="session")

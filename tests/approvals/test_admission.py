@@ -16,6 +16,8 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_AUTHORITY
 
+STORES = ("sqlite", "postgres")
+
 Make = Callable[..., Gate]
 Act = Callable[..., Action]
 

@@ -291,13 +291,13 @@ class Server:
         """Another connection to the same, only to read."""
         return Server(self._address, writes=False)
 
-    def call(self, statement: str, values: Sequence[Any]) -> Row:
-        """Call a function that is a transaction by itself: one round trip. It returns one row."""
+    def call(self, statement: str, values: Sequence[Any]) -> Row | None:
+        """Call a function that is a transaction by itself: one round trip. It returns one row, or none."""
         self._check_process()
         with self._lock:
             session = self._connect()
             try:
-                found: Row = session.execute(statement, values).fetchone()
+                found: Row | None = session.execute(statement, values).fetchone()
             except BaseException:
                 self._roll_back()
                 raise

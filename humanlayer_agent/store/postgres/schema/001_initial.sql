@@ -836,6 +836,77 @@ END $$;
 CREATE TRIGGER request_tells AFTER INSERT OR UPDATE OF state, escalated ON request
 FOR EACH ROW EXECUTE FUNCTION request_tells();
 
+-- Seals an event whose body has the mark where its place and its time belong: see `audit.chain.unsealed`.
+CREATE FUNCTION seal(given text, mark text, now bigint) RETURNS audit_event LANGUAGE plpgsql
+    SET search_path FROM CURRENT
+    AS $$ DECLARE
+    newest audit_event;
+    sealed audit_event;
+BEGIN
+    SELECT * INTO STRICT newest FROM audit_event ORDER BY seq DESC LIMIT 1;
+    sealed.seq := newest.seq + 1;
+    sealed.body := replace(given, '"' || mark || 'seq"', sealed.seq::text);
+    sealed.body := replace(sealed.body, '"' || mark || 'prev"', '"' || newest.hash || '"');
+    sealed.body := replace(sealed.body, '"' || mark || 'at"', now::text);
+    sealed.hash := encode(sha256(convert_to(sealed.body, 'UTF8')), 'hex');
+    INSERT INTO audit_event (seq, hash, body) VALUES (sealed.seq, sealed.hash, sealed.body);
+    RETURN sealed;
+END $$;
+
+-- An allow of the policy's own in one round trip: its permit, consumed at once, and what the log says of it. It returns
+-- nothing, and does nothing, where anything is out of the ordinary: the statements of `SQLStore.admit` decide that.
+CREATE FUNCTION admit(
+    admitted text, of_run text, of_process text, of_digest text, use_by_ms bigint, seen_seq bigint, seen_hash text,
+    mark text, bodies text[], ends text, ends_with bigint
+) RETURNS TABLE (moment bigint, last_seq bigint, last_hash text) LANGUAGE plpgsql
+    SET search_path FROM CURRENT
+    AS $$ DECLARE
+    now bigint := begin_write();
+    given text;
+    sealed audit_event;
+BEGIN
+    IF EXISTS (SELECT 1 FROM halt) OR EXISTS (SELECT 1 FROM audit_event WHERE type = 'supervision.stopped')
+        OR NOT EXISTS (SELECT 1 FROM audit_event WHERE seq = seen_seq AND hash = seen_hash)
+        OR NOT EXISTS (SELECT 1 FROM run WHERE id = of_run AND state = 'open' AND process = of_process)
+    THEN
+        RETURN;
+    END IF;
+    INSERT INTO permit (id, run_id, digest, issued, use_by) VALUES (admitted, of_run, of_digest, now, now + use_by_ms);
+    UPDATE permit SET state = 'consumed' WHERE id = admitted;
+    INSERT INTO execution (permit_id, process, started) VALUES (admitted, of_process, now);
+    IF ends <> '' THEN
+        UPDATE execution SET state = ends, finished = now, returncode = ends_with WHERE permit_id = admitted;
+    END IF;
+    FOREACH given IN ARRAY bodies LOOP
+        sealed := seal(given, mark, now);
+    END LOOP;
+    RETURN QUERY SELECT now, sealed.seq, sealed.hash;
+END $$;
+
+-- The end of an execution, in one round trip. Nothing is returned, and nothing done, where none of this permit goes on.
+CREATE FUNCTION finish(
+    permitted text, ends text, ends_with bigint, seen_seq bigint, seen_hash text, mark text, bodies text[]
+) RETURNS TABLE (moment bigint, last_seq bigint, last_hash text) LANGUAGE plpgsql
+    SET search_path FROM CURRENT
+    AS $$ DECLARE
+    now bigint := begin_write();
+    given text;
+    sealed audit_event;
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM audit_event WHERE seq = seen_seq AND hash = seen_hash) THEN
+        RETURN;
+    END IF;
+    UPDATE execution SET state = ends, finished = now, returncode = ends_with
+    WHERE permit_id = permitted AND state = 'started';
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    FOREACH given IN ARRAY bodies LOOP
+        sealed := seal(given, mark, now);
+    END LOOP;
+    RETURN QUERY SELECT now, sealed.seq, sealed.hash;
+END $$;
+
 INSERT INTO version ("only", number) VALUES (1, 1);
 REVOKE ALL ON SCHEMA humanlayer FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA humanlayer FROM PUBLIC;
