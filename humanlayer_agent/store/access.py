@@ -11,6 +11,7 @@ from humanlayer_agent.store.sqlite import SQLiteStore, SQLStore, refuse_deleted
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from humanlayer_agent.store.postgres.migration import Moved
     from humanlayer_agent.store.postgres.postgres_store import Made
 
 
@@ -49,6 +50,19 @@ def make_store(location: str | None) -> "Made":
         raise ConfigError(f"{file_of(named)} is a file: it is made when it is first used. Name a postgresql:// store")
     made: Made = _of_servers().make_store(named)
     return made
+
+
+def move_store(source: SQLStore, target: str) -> "Moved":
+    """Move a whole store to another kind of place: see `store.postgres.migration`.
+
+    Raises:
+        ConfigError: something is at the target already, the source is in use, or psycopg is not installed.
+        StoreError: one of both can't be used, or does not verify.
+    """
+    _of_servers()
+    from humanlayer_agent.store.postgres.migration import move
+
+    return move(source, target)
 
 
 def file_of(location: Path | str | None) -> Path:

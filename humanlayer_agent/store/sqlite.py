@@ -59,7 +59,7 @@ from humanlayer_agent.store.rows import (
     sayable,
 )
 from humanlayer_agent.store.rows_against_log import Agreement
-from humanlayer_agent.store.statements import Ledger, Log, log_key
+from humanlayer_agent.store.statements import Ledger, Log, log_key, moved_away
 from humanlayer_agent.store.stops import SQLiteHalts
 from humanlayer_agent.store.transactions import Row, Transactions
 
@@ -300,6 +300,9 @@ class SQLStore:
             (begun,) = connection.execute(
                 "SELECT count(*) FROM (SELECT 1 FROM audit_event LIMIT 1) AS first"
             ).fetchone()
+            place = Ledger(connection, self._clock()).left_for() if begun else ""
+        if place:
+            raise StoreError(moved_away(place))
         if begun:
             return
         with self._transaction() as ledger:
@@ -697,6 +700,12 @@ class SQLStore:
     def database(self) -> Transactions:
         """The database itself."""
         return self._database
+
+    @contextmanager
+    def transaction(self) -> Iterator[Ledger]:
+        """A transaction that writes, for what moves a store: nobody else writes meanwhile."""
+        with self._transaction() as ledger:
+            yield ledger
 
     @contextmanager
     def purging(self) -> Iterator[Ledger]:

@@ -134,14 +134,26 @@ REQUEST_EVENTS = {
 _OVER = tuple(event.name for state, event in REQUEST_EVENTS.items() if state != "approved")
 
 
+def moved_away(place: str) -> str:
+    """Return the sentence for who would go on with a store that was moved."""
+    return f"this store was moved to {place}: name that one (store.yaml, HUMANLAYER_STORE or --store)"
+
+
 class Ledger(Log):
     """One open write transaction at one moment: the log, and what it records."""
+
+    def left_for(self) -> str:
+        """Return where the store was moved to; "" where it goes on here."""
+        found = self.newest("type IN ('store.left', 'store.moved')")
+        return str(found["target"]) if found and found["type"] == events.STORE_LEFT.name else ""
 
     # Runs
 
     def start_run(self, run: Run) -> None:
         if self.rows("SELECT 1 FROM run WHERE id = ?", run.id):
             raise StoreError(f"the run id {run.id!r} was used before: each run has its own")
+        if place := self.left_for():
+            raise StoreError(moved_away(place))
         self._db.execute(
             "INSERT INTO run (id, agent, instance, requester, project, process, started, clock, beat) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -56,20 +56,34 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "store.sqlite3"
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests of a module that says STORES run with each of these; those that need the file of a SQLite store, with that.
+    """Tests of a module that says STORES run with each of these; those that take the path of the store only with a file,
+    unless the module says BY_ADDRESS: its path may be an address.
 
     On a server all of them run in `make test-all`.
     """
-    if "store" in metafunc.fixturenames and (stores := getattr(metafunc.module, "STORES", ())):
+    if "backend" in metafunc.fixturenames and (stores := getattr(metafunc.module, "STORES", ())):
         marks = {"postgres": [pytest.mark.long]}
-        chosen = stores[:1] if "path" in metafunc.fixturenames else stores
-        metafunc.parametrize("store", [pytest.param(each, marks=marks.get(each, [])) for each in chosen], indirect=True)
+        both = "path" not in metafunc.fixturenames or getattr(metafunc.module, "BY_ADDRESS", False)
+        both = both and not any(mark.name == "file" for mark in metafunc.definition.iter_markers())
+        chosen = [pytest.param(each, marks=marks.get(each, [])) for each in stores if both or each == "sqlite"]
+        metafunc.parametrize("backend", chosen, indirect=True)
+
+
+@pytest.fixture
+def backend(request: pytest.FixtureRequest) -> str:
+    """Which kind of store it is."""
+    return getattr(request, "param", "sqlite")
+
+
+@pytest.fixture
+def path(request: pytest.FixtureRequest, tmp_path: Path, backend: str) -> Iterator[Path | str]:
+    """Where the store is: a file, or the address of an empty store on a server."""
+    if backend == "sqlite":
+        yield tmp_path / "data" / "store.sqlite3"
+    else:
+        with request.getfixturevalue("postgres").new_store() as url:
+            yield url
 
 
 @pytest.fixture(scope="session")
@@ -80,13 +94,11 @@ def postgres() -> Iterator[LocalServer]:
 
 
 @pytest.fixture
-def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[SQLStore]:
-    if getattr(request, "param", "sqlite") == "postgres":
-        with request.getfixturevalue("postgres").new_store() as url, closing(PostgresStore(url, clock=clock)) as opened:
-            yield opened
-    else:
-        with closing(SQLiteStore(tmp_path / "data" / "store.sqlite3", clock=clock)) as opened:
-            yield opened
+def store(request: pytest.FixtureRequest, backend: str, clock: Clock) -> Iterator[SQLStore]:
+    where = request.getfixturevalue("path")  # not asked for by name: a test that does needs to know where it is
+    made = SQLiteStore if backend == "sqlite" else PostgresStore
+    with closing(made(where, clock=clock)) as opened:
+        yield opened
 
 
 @pytest.fixture

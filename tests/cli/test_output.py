@@ -48,6 +48,7 @@ SAYS = {
     *("requests approve", "requests reject", "requests edit", "requests respond", "grants revoke"),
     "catalog new",
     "store init",
+    "store migrate",
     *(
         "audit purge",
         "audit accept-loss",

@@ -2,6 +2,7 @@
 
 from tests.approvals.conftest import (
     act,
+    backend,
     clock,
     decide,
     draft,
@@ -18,6 +19,7 @@ from tests.approvals.conftest import (
 
 __all__ = [
     "act",
+    "backend",
     "clock",
     "decide",
     "draft",

@@ -175,6 +175,7 @@ class Used:
         assert store.verify(since=head).intact
         _ = known_signers(store), signers_at_start(store, "agent", "instance"), store.redactor()
         store.first_decision("agent", "instance", "/srv/app")
+        store.figures()
         request = store.requests(last=1)[0].id
         for run in (None, "run-1"):
             for which in (None, request):

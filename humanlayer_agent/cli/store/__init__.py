@@ -1,6 +1,7 @@
 """`hla store`: makes a store on a PostgreSQL server, and says what is in one."""
 
 from contextlib import closing
+from typing import Annotated
 
 import typer
 
@@ -40,6 +41,38 @@ def init(store: StoreOption = None) -> None:
     was = "made" if not made.before else f"brought from version {made.before} to {made.now}"
     done = "there already, and of the newest version" if made.before == made.now else was
     typer.echo(f"the store {made.place} is {done}; roles: {', '.join(made.roles)}")
+
+
+@app.command()
+def migrate(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="Where the store is.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TO", help="A file that is not there yet, or an empty database, as its owner.")
+    ],
+) -> None:
+    """Move a whole store to a server, or back to a file: requests, votes, grants, and the log, which stays the same.
+
+    It is verified before and after. End agents and hubs first. Nothing of the store that was left is deleted: it can
+    still be read, and nothing goes on in it. Name the new one in store.yaml or HUMANLAYER_STORE.
+
+    Example: hla store migrate ~/.local/share/humanlayer-agent/store.sqlite3 postgresql://owner@db.example.com/humanlayer
+    """
+    human_only("store migrate", "moves the store", source)
+    from humanlayer_agent.cli.shared.human_signature import open_to_write
+    from humanlayer_agent.errors import ConfigError, StoreError
+    from humanlayer_agent.safe_text import one_line
+    from humanlayer_agent.store.access import move_store
+
+    try:
+        with closing(open_to_write(source)) as opened:
+            moved = move_store(opened, target)
+    except (StoreError, OSError) as error:
+        raise ConfigError(str(error)) from error
+    events, requests = moved.rows["audit_event"], moved.rows["request"]
+    typer.echo(f"{one_line(moved.source)} was moved to {one_line(moved.target)}, which verifies:")
+    typer.echo(
+        f"{events:,} events, {requests:,} requests, {moved.rows['vote']:,} votes, {moved.rows['permit']:,} permits"
+    )
 
 
 @app.command()

@@ -207,7 +207,13 @@ def make_store(url: str) -> Made:
         ConfigError: it is no address, or the role may not make others.
         StoreError: it can't be reached or made.
     """
-    address = Address(url)
+    made = make_tables(Address(url))
+    PostgresStore(url).close()  # which opens its log
+    return made
+
+
+def make_tables(address: Address) -> Made:
+    """The same, without the log, which whoever writes first opens."""
     with connected(address) as session:
         session.execute("BEGIN")
         session.execute("SELECT pg_advisory_xact_lock(1212956977, 0)")
@@ -218,5 +224,4 @@ def make_store(url: str) -> Made:
         structure.check(session, address.place)
         roles.grant(session)
         session.execute("COMMIT")
-    PostgresStore(url).close()  # which opens its log
     return Made(address.place, before, structure.newest(), tuple(roles.NAMES.values()))

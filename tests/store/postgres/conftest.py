@@ -10,10 +10,10 @@ from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.store.postgres.postgres_store import PostgresStore
 from humanlayer_agent.testing.approvers import ScriptedAsker, ScriptedDirector
-from tests.approvals.conftest import Clock, act, decide, draft, in_child, path, postgres
+from tests.approvals.conftest import Clock, act, backend, decide, draft, in_child, path, postgres
 from tests.support.postgres import LocalServer
 
-__all__ = ["act", "decide", "draft", "in_child", "path", "postgres"]
+__all__ = ["act", "backend", "decide", "draft", "in_child", "path", "postgres"]
 
 
 @pytest.fixture

@@ -55,7 +55,6 @@ CREATE TABLE run (
 );
 
 CREATE TABLE request (
-    rowid BIGINT GENERATED ALWAYS AS IDENTITY,
     id              TEXT PRIMARY KEY CHECK (length(id) = 32),
     run_id          TEXT NOT NULL REFERENCES run (id) DEFERRABLE,
     idempotency_key TEXT NOT NULL CHECK (length(idempotency_key) = 64),
@@ -77,11 +76,11 @@ CREATE TABLE request (
     escalated BIGINT NOT NULL DEFAULT 0 CHECK (escalated >= 0),
     used BIGINT NOT NULL DEFAULT 0 CHECK (used IN (0, 1)),
     kept BOOLEAN NOT NULL DEFAULT false,
-    CHECK ((state = 'pending') = (decided IS NULL))
+    CHECK ((state = 'pending') = (decided IS NULL)),
+    rowid BIGINT GENERATED ALWAYS AS IDENTITY
 );
 
 CREATE TABLE vote (
-    rowid BIGINT GENERATED ALWAYS AS IDENTITY,
     decision_id      TEXT PRIMARY KEY CHECK (decision_id <> ''),
     request_id       TEXT NOT NULL REFERENCES request (id) DEFERRABLE,
     answer           TEXT NOT NULL CHECK (
@@ -101,7 +100,8 @@ CREATE TABLE vote (
     signature        TEXT NOT NULL DEFAULT '' CHECK (length(signature) IN (0, 128)),
     member_of TEXT NOT NULL DEFAULT '[]' CHECK (member_of::json IS NOT NULL),
     scope TEXT NOT NULL DEFAULT '',
-    CHECK ((person = '') = (signature = '') AND (person = '') = (signer = ''))
+    CHECK ((person = '') = (signature = '') AND (person = '') = (signer = '')),
+    rowid BIGINT GENERATED ALWAYS AS IDENTITY
 );
 
 CREATE TABLE permit (
@@ -153,7 +153,6 @@ CREATE TABLE delivery (
 );
 
 CREATE TABLE presentation (
-    rowid BIGINT GENERATED ALWAYS AS IDENTITY,
     id               TEXT PRIMARY KEY CHECK (length(id) = 32),
     request_id       TEXT NOT NULL REFERENCES request (id) DEFERRABLE,
     channel          TEXT NOT NULL CHECK (channel <> ''),
@@ -165,7 +164,8 @@ CREATE TABLE presentation (
     shown            TEXT NOT NULL DEFAULT 'pending 0 0',
     reminded         BIGINT NOT NULL DEFAULT 0 CHECK (reminded >= 0),
     open             BIGINT NOT NULL DEFAULT 1 CHECK (open IN (0, 1)),
-    UNIQUE (request_id, channel, place)
+    UNIQUE (request_id, channel, place),
+    rowid BIGINT GENERATED ALWAYS AS IDENTITY
 );
 
 CREATE TABLE halt (
@@ -214,7 +214,6 @@ CREATE TABLE lease (
 );
 
 CREATE TABLE given_grant (
-    rowid BIGINT GENERATED ALWAYS AS IDENTITY,
     id         TEXT PRIMARY KEY REFERENCES request (id) DEFERRABLE,
     project    TEXT NOT NULL,
     policy     TEXT NOT NULL CHECK (length(policy) = 64),
@@ -224,7 +223,8 @@ CREATE TABLE given_grant (
     uses       BIGINT NOT NULL DEFAULT 0 CHECK (uses BETWEEN 0 AND max_uses),
     revoked    BIGINT,
     revoked_by TEXT NOT NULL DEFAULT '',
-    CHECK ((revoked IS NULL) = (revoked_by = ''))
+    CHECK ((revoked IS NULL) = (revoked_by = '')),
+    rowid BIGINT GENERATED ALWAYS AS IDENTITY
 );
 
 CREATE TABLE grant_use (
