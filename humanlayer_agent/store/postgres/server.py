@@ -148,6 +148,11 @@ class Session:
                 return self._link.execute(text, {f"p{number}": value for number, value in enumerate(values, 1)})
             return self._link.execute(text, [*values]) if values else self._link.execute(text)
 
+    def is_private(self) -> bool:
+        """Tell whether nobody on the way can hear or change what is said: it is encrypted, or stays on this machine."""
+        local = str(self._link.info.host or "").startswith("/") or self._link.info.hostaddr in ("127.0.0.1", "::1")
+        return local or bool(self._link.pgconn.ssl_in_use)
+
     def run(self, script: str) -> None:
         """Run statements as they stand."""
         with reported(self._address):
