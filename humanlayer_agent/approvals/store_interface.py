@@ -101,6 +101,17 @@ class Store(Protocol):
         """What names it: a path, or an address without its password."""
         ...
 
+    def now(self) -> int:
+        """Return the time in ms, as everybody who uses the store has it: on a server, that of the database."""
+        ...
+
+    def is_news(self, request_id: str) -> bool:
+        """Tell whether something may have become of a request since this was asked last: it costs next to nothing.
+
+        Where nobody can tell, that is True.
+        """
+        ...
+
     @property
     def surfaces(self) -> Surfaces:
         """The places where requests are shown, and the processes that see to that."""

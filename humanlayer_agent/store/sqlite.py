@@ -675,6 +675,12 @@ class SQLStore:
 
         return Purge(self, before=before, exported=exported)
 
+    def now(self) -> int:
+        return self._clock()
+
+    def is_news(self, request_id: str) -> bool:
+        return True
+
     def figures(self) -> Figures:
         version, size = self._database.version_and_size()
         with self._database.read() as connection:

@@ -20,7 +20,7 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes import identity
 from humanlayer_agent.redaction.redactor import Redactor
 from humanlayer_agent.store.postgres import roles, structure
-from humanlayer_agent.store.postgres.server import Address, Server, connected
+from humanlayer_agent.store.postgres.server import Address, Listener, Server, connected
 from humanlayer_agent.store.rows import action_fields, decision_fields, enforcement_fields
 from humanlayer_agent.store.sqlite import SQLStore
 from humanlayer_agent.store.statements import said_of, state_after
@@ -60,10 +60,18 @@ class PostgresStore(SQLStore):
         self._chosen_clock = clock is not None
         self._started: dict[str, dict[str, Any]] = {}  # permits that were used at once, until their executions end
         self._server = Server(Address(url), writes=create, wait_ms=busy_ms)
+        self._listener = Listener(Address(url))
         super().__init__(self._server, clock or self._server.now, writes=create, anchored=anchored)
 
     def to_write(self) -> "PostgresStore":
         return PostgresStore(self.url)
+
+    def is_news(self, request_id: str) -> bool:
+        return self._listener.is_news(request_id)
+
+    def close(self) -> None:
+        self._listener.close()
+        super().close()
 
     def access(self) -> tuple[str, bool]:
         with self._server.read() as session:

@@ -29,6 +29,10 @@ DEADLINE_S = 15.0
 CONNECT_S = 5
 """Seconds for making a connection, with each host of the address."""
 
+REREAD_S = 5.0
+"""Seconds after which a request is read again, whatever was heard of it."""
+
+_MANY = 10_000
 _CLOCK = "the database"
 _READS = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT humanlayer.now_ms()"
 _WRITES = "BEGIN; SELECT humanlayer.begin_write()"
@@ -381,6 +385,64 @@ class Server:
             "default_transaction_read_only": "off" if self._writes else "on",
         }
         return "; ".join(f"SET {name} = {value if ',' in value else repr(value)}" for name, value in said.items())
+
+
+class Listener:
+    """Hears which requests something has become of, on a connection of its own.
+
+    It is a hint and nothing else: what was not heard is read anew every few seconds, and whoever is told reads what
+    stands there.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._lock = threading.Lock()
+        self._link: _Link | None = None
+        self._pid = os.getpid()
+        self._heard: set[str] = set()
+        self._read: dict[str, float] = {}  # when it was said last that there may be news of a request
+
+    def is_news(self, request_id: str) -> bool:
+        """Tell whether a request may be another than when this was asked last. The first time, it may."""
+        with self._lock:
+            now = time.monotonic()
+            due = now - self._read.get(request_id, -REREAD_S) >= REREAD_S
+            if self._link is None and not due:
+                return False
+            news = not self._hear() or due or request_id in self._heard
+            if news:
+                self._heard.discard(request_id)
+                self._read = {name: at for name, at in self._read.items() if now - at < 2 * REREAD_S}
+                self._read[request_id] = now
+            return news
+
+    def close(self) -> None:
+        """Stop hearing. It begins anew when it is asked."""
+        with self._lock:
+            self._drop()
+
+    def _hear(self) -> bool:
+        """Take in what was told; False where nothing can be heard."""
+        try:
+            if self._link is None or self._link.closed or os.getpid() != self._pid:
+                self._link, self._pid = _Link.connect(**self._address.parameters(), autocommit=True), os.getpid()
+                self._link.execute("LISTEN humanlayer")
+            self._link.pgconn.consume_input()
+            while (told := self._link.pgconn.notifies()) is not None:
+                self._heard.add(told.extra.decode())
+        except psycopg.Error:
+            self._drop()
+            return False
+        if len(self._heard) > _MANY:  # others' requests
+            self._heard.clear()
+            self._read.clear()
+        return True
+
+    def _drop(self) -> None:
+        link, self._link = self._link, None
+        if link is not None and os.getpid() == self._pid:
+            with suppress(psycopg.Error):
+                link.close()
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
@@ -11,6 +12,7 @@ import psycopg
 import pytest
 
 from humanlayer_agent.action import Action
+from humanlayer_agent.approvals import store_interface
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import ApprovalRequest, Denial, Execution, Outcome, Permit
 from humanlayer_agent.errors import ConfigError, StoreError, StoreTampered
@@ -281,3 +283,52 @@ def test_a_structure_that_is_not_ours_lets_nothing_run(url: str, change: str) ->
             reached.structure.check(owner, "here")  # type: ignore[arg-type]
         owner.execute("ROLLBACK")
     PostgresStore(url).close()
+
+
+# Waiting
+
+
+def until(found: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 30
+    while not found():
+        assert time.monotonic() < limit
+
+
+def test_who_waits_is_told_and_reads_nothing_meanwhile(
+    store: PostgresStore, gate: Gate, draft: Callable[..., ApprovalRequest], sent: list[str]
+) -> None:
+    gate.admit(action("ls"))
+    request, other = store.create_request(draft("make one")), store.create_request(draft("make two"))
+    assert store.is_news(request.id), "nobody has read it yet"
+    sent.clear()
+    assert not any(store.is_news(request.id) for _ in range(50))
+    assert sent == []
+    with closing(PostgresStore(store.url)) as hub:
+        TEAM.decide(hub, other.id, answer(other, "reject"))
+        TEAM.decide(hub, request.id, answer(request, "approve"))
+    until(lambda: store.is_news(request.id))
+    assert not store.is_news(request.id)
+
+
+def test_who_hears_nothing_reads_again(
+    store: PostgresStore, gate: Gate, draft: Callable[..., ApprovalRequest], postgres: LocalServer, monkeypatch: Any
+) -> None:
+    gate.admit(action("ls"))
+    request = store.create_request(draft())
+    assert store.is_news(request.id)
+    monkeypatch.setattr(reached, "REREAD_S", 0.05)
+    postgres.administer("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'LISTEN humanlayer'")
+    until(lambda: store.is_news(request.id))
+    until(lambda: store.is_news(request.id))
+
+
+def test_time_is_the_databases(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host whose clock is wrong by ten minutes asks, and is answered in time."""
+    late = time.time_ns() - 600 * 10**9
+    monkeypatch.setattr(store_interface.time, "time_ns", lambda: late)
+    gate = Gate(
+        ScriptedDirector({"ask": Verdict.ASK}), store, ScriptedAsker(["approve"]), agent="agent", timeout_ms=60_000
+    )
+    assert isinstance(gate.check(action("ask")), Permit)
+    (request,) = store.requests()
+    assert abs(request.created - late // 10**6) > 500_000
