@@ -234,7 +234,7 @@ def _configured_store() -> str:
         try:
             with open(os.path.join(folder, _STORE_FILE), encoding="utf-8") as file:
                 about, lines = os.fstat(file.fileno()), file.read(10_000).splitlines()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, ValueError) as error:
             raise ConfigError(f"{folder}/{_STORE_FILE} can't be read: {error}") from error

@@ -45,6 +45,12 @@ def store_path() -> str:
     """Return the store's file: `locations.default_store_path()`, without what importing that module costs."""
     if named := os.environ.get("HUMANLAYER_STORE"):
         return os.path.expanduser(named)
+    own = os.environ.get("XDG_CONFIG_HOME", "")
+    own = own if os.path.isabs(own) else os.path.expanduser("~/.config")
+    if any(os.path.lexists(f"{folder}/humanlayer-agent/store.yaml") for folder in (own, "/etc")):
+        from humanlayer_agent.locations import default_store_path
+
+        return str(default_store_path())
     if sys.platform == "darwin":
         base = os.path.expanduser("~/Library/Application Support")
     else:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from humanlayer_agent.action import INERT, Action
 from humanlayer_agent.approvals.authority import Authority
@@ -29,7 +29,7 @@ from humanlayer_agent.approvals.model import (
     VoteResult,
 )
 from humanlayer_agent.approvals.stop import STOPPED, Halted
-from humanlayer_agent.approvals.store_interface import NEVER_RUNS, Figures, Purging, now_ms
+from humanlayer_agent.approvals.store_interface import NEVER_RUNS, Figures, now_ms
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.anchor import Loss, anchor_file, anchor_of
 from humanlayer_agent.audit.chain import GENESIS, Entry
@@ -62,6 +62,9 @@ from humanlayer_agent.store.rows_against_log import Agreement
 from humanlayer_agent.store.statements import Ledger, Log, log_key, moved_away
 from humanlayer_agent.store.stops import SQLiteHalts
 from humanlayer_agent.store.transactions import Row, Transactions
+
+if TYPE_CHECKING:
+    from humanlayer_agent.store.retention import Purge
 
 _PAGE = 500  # events a read: readers must not hold a snapshot for long, the write-ahead log would grow behind it
 
@@ -670,7 +673,7 @@ class SQLStore:
         with self._database.read() as connection:
             return loss_of(connection, anchor) if anchor else None
 
-    def purge(self, *, before: int, exported: Head) -> Purging:
+    def purge(self, *, before: int, exported: Head) -> "Purge":
         from humanlayer_agent.store.retention import Purge
 
         return Purge(self, before=before, exported=exported)

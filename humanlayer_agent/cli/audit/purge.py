@@ -15,8 +15,9 @@ from humanlayer_agent.cli.shared.store_access import time_text
 from humanlayer_agent.locations import kept_folder
 
 if TYPE_CHECKING:
-    from humanlayer_agent.approvals.store_interface import Purged, Purging, Store
+    from humanlayer_agent.approvals.store_interface import Purged, Store
     from humanlayer_agent.audit.heads import Head
+    from humanlayer_agent.store.retention import Purge
 
 DONE, NOT_DONE, NO_HUMAN, INCOMPLETE = 0, 1, 3, 5
 _DAY_MS = 86_400_000
@@ -56,13 +57,13 @@ def purge(
         raise ConfigError(str(error)) from error
 
 
-def _shown(looked: "Purging", before: int) -> int:
+def _shown(looked: "Purge", before: int) -> int:
     would, kept = looked.would_go(), _kept(before)
     typer.echo(f"would delete {_counts(would, kept)}; --delete does it" if would or kept else "nothing to delete")
     return DONE
 
 
-def _purged(looked: "Purging", opened: "Store", channels: Path | None, sha256: str, before: int) -> int:
+def _purged(looked: "Purge", opened: "Store", channels: Path | None, sha256: str, before: int) -> int:
     from humanlayer_agent.audit import events
     from humanlayer_agent.confine.kept_files import KeptFiles
     from humanlayer_agent.keys.unlock import ask

@@ -1,7 +1,7 @@
 """`hla store`: makes a store on a PostgreSQL server, and says what is in one."""
 
 from contextlib import closing
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from humanlayer_agent.cli.shared.options import FormatOption, StoreOption
 from humanlayer_agent.cli.shared.output import print_record, prints
 from humanlayer_agent.cli.shared.records import StoreRecord
 from humanlayer_agent.cli.shared.store_access import open_store
+
+if TYPE_CHECKING:
+    from humanlayer_agent.store.postgres.migration import Moved
 
 app = Commands(
     help="""Make a store on a PostgreSQL server, for agents on many machines, and see what is in a store.
@@ -55,7 +58,7 @@ def migrate(
     It is verified before and after. End agents and hubs first. Nothing of the store that was left is deleted: it can
     still be read, and nothing goes on in it. Name the new one in store.yaml or HUMANLAYER_STORE.
 
-    Example: hla store migrate ~/.local/share/humanlayer-agent/store.sqlite3 postgresql://owner@db.example.com/humanlayer
+    Example: hla store migrate store.sqlite3 postgresql://owner@db/humanlayer
     """
     human_only("store migrate", "moves the store", source)
     from humanlayer_agent.cli.shared.human_signature import open_to_write
@@ -65,7 +68,7 @@ def migrate(
 
     try:
         with closing(open_to_write(source)) as opened:
-            moved = move_store(opened, target)
+            moved: Moved = move_store(opened, target)
     except (StoreError, OSError) as error:
         raise ConfigError(str(error)) from error
     events, requests = moved.rows["audit_event"], moved.rows["request"]

@@ -19,7 +19,7 @@ from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes import identity
 from humanlayer_agent.redaction.redactor import Redactor
-from humanlayer_agent.store.postgres import roles, structure
+from humanlayer_agent.store.postgres import structure
 from humanlayer_agent.store.postgres.server import Address, Listener, Server, connected
 from humanlayer_agent.store.rows import action_fields, decision_fields, enforcement_fields
 from humanlayer_agent.store.sqlite import SQLStore
@@ -75,7 +75,7 @@ class PostgresStore(SQLStore):
 
     def access(self) -> tuple[str, bool]:
         with self._server.read() as session:
-            return roles.part_of(session), session.is_private()
+            return structure.part_of(session), session.is_private()
 
     def admit(
         self,
@@ -234,6 +234,6 @@ def make_tables(address: Address) -> Made:
             session.run(script)
         session.execute("SET LOCAL search_path = humanlayer, pg_catalog, pg_temp")
         structure.check(session, address.place)
-        roles.grant(session)
+        structure.grant_roles(session)
         session.execute("COMMIT")
-    return Made(address.place, before, structure.newest(), tuple(roles.NAMES.values()))
+    return Made(address.place, before, structure.newest(), tuple(structure.ROLES.values()))

@@ -13,9 +13,8 @@ from humanlayer_agent.approvals.model import ApprovalRequest, Denial, Permit
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import Verdict
-from humanlayer_agent.store.postgres import roles
 from humanlayer_agent.store.postgres.postgres_store import PostgresStore, make_store
-from humanlayer_agent.store.postgres.structure import TABLES
+from humanlayer_agent.store.postgres.structure import ROLES, TABLES
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY, ScriptedApprovers, ScriptedAsker, ScriptedDirector
 from tests.support.postgres import LocalServer
 
@@ -28,7 +27,7 @@ MALLORY = ScriptedApprovers(TEST_AUTHORITY, Signer())
 def as_role(postgres: LocalServer, url: str) -> Callable[[str], str]:
     """The address of the store for somebody who is a member of a role."""
     make_store(url)
-    for part, name in roles.NAMES.items():
+    for part, name in ROLES.items():
         with suppress(psycopg.errors.DuplicateObject):
             postgres.administer(f"CREATE ROLE one_{part} LOGIN IN ROLE {name}")
     return lambda part: url.replace("user=postgres", f"user=one_{part}")
@@ -159,7 +158,7 @@ def test_the_owner_who_forges_gets_no_further(request_of_agent: Any, url: str) -
 def test_roles_are_granted_again_as_they_were(url: str, postgres: LocalServer) -> None:
     make_store(url)
     database = url.partition("?")[0].rpartition("/")[2]
-    postgres.administer(f"GRANT INSERT ON humanlayer.vote TO {roles.NAMES['agent']}", database=database)
+    postgres.administer(f"GRANT INSERT ON humanlayer.vote TO {ROLES['agent']}", database=database)
     make_store(url)
-    has = f"SELECT has_table_privilege('{roles.NAMES['agent']}', 'humanlayer.vote', 'INSERT')"
+    has = f"SELECT has_table_privilege('{ROLES['agent']}', 'humanlayer.vote', 'INSERT')"
     assert postgres.administer(has, database=database) == [(False,)]
