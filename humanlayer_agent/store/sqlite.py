@@ -717,7 +717,7 @@ class SQLStore:
     @contextmanager
     def transaction(self) -> Iterator[Ledger]:
         """A transaction that writes, for what moves a store: nobody else writes meanwhile."""
-        with self._transaction() as ledger:
+        with self._transaction(purging=True) as ledger:
             yield ledger
 
     @contextmanager

@@ -14,13 +14,13 @@ from humanlayer_agent.approvals.model import Answer, Outcome, Permit, Refused, V
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry, unsealed
 from humanlayer_agent.audit.events import EventType
-from humanlayer_agent.errors import StoreError
+from humanlayer_agent.errors import ConfigError, StoreError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes import identity
 from humanlayer_agent.redaction.redactor import Redactor
 from humanlayer_agent.store.postgres import structure
-from humanlayer_agent.store.postgres.server import Address, Listener, Server, connected
+from humanlayer_agent.store.postgres.server import PATH, Address, Listener, Server, connected
 from humanlayer_agent.store.rows import action_fields, decision_fields, enforcement_fields
 from humanlayer_agent.store.sqlite import SQLStore
 from humanlayer_agent.store.statements import said_of, state_after
@@ -230,9 +230,11 @@ def make_tables(address: Address) -> Made:
         session.execute("BEGIN")
         session.execute("SELECT pg_advisory_xact_lock(1212956977, 0)")
         before = structure.version_of(session)
+        if (encoding := session.execute("SHOW server_encoding").fetchone()[0]) != "UTF8":
+            raise ConfigError(f"{address.place} holds text as {encoding}: make a database with ENCODING 'UTF8'")
         for script in structure.scripts()[before:]:
             session.run(script)
-        session.execute("SET LOCAL search_path = humanlayer, pg_catalog, pg_temp")
+        session.execute(f"SET LOCAL search_path = {PATH}")
         structure.check(session, address.place)
         structure.grant_roles(session)
         session.execute("COMMIT")

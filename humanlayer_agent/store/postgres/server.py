@@ -29,13 +29,16 @@ DEADLINE_S = 15.0
 CONNECT_S = 5
 """Seconds for making a connection, with each host of the address."""
 
+PATH = "pg_catalog, humanlayer, pg_temp"
+"""Where names are looked up: what somebody puts beside our tables stands in the way of no catalog."""
+
 REREAD_S = 5.0
 """Seconds after which a request is read again, whatever was heard of it."""
 
 _MANY = 10_000
 _CLOCK = "the database"
 _READS = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT humanlayer.now_ms()"
-_WRITES = "BEGIN; SELECT humanlayer.begin_write()"
+_WRITES = "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT humanlayer.begin_write()"
 _STREAM = "NOT INDEXED"
 """Stands in statements that read a whole log: such a one is fetched in parts."""
 _PART = 2_000
@@ -264,6 +267,7 @@ class Server:
         """The same, for one that deletes."""
         with self.write() as session:
             session.execute("SET CONSTRAINTS ALL DEFERRED")
+            session.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # another store is verified meanwhile
             yield session
 
     @contextmanager
@@ -376,7 +380,8 @@ class Server:
         """What holds for a session. Whatever a server or a role has as its default, a commit is on the disk."""
         limit = int(DEADLINE_S * 1000) - 1_000
         said = {
-            "search_path": "humanlayer, pg_catalog, pg_temp",
+            "search_path": PATH,
+            "default_transaction_isolation": "read committed",
             "synchronous_commit": "on",
             "standard_conforming_strings": "on",
             "lock_timeout": str(self._wait_ms),
@@ -455,7 +460,7 @@ def connected(address: Address) -> Iterator[Session]:
     with reported(address):
         link = _Link.connect(**address.parameters(), autocommit=True, row_factory=_rows)
         with closing(link):
-            link.execute("SET search_path = humanlayer, pg_catalog, pg_temp")
+            link.execute(f"SET search_path = {PATH}")
             yield Session(link, address)
 
 

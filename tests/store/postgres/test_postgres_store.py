@@ -19,7 +19,7 @@ from humanlayer_agent.errors import ConfigError, StoreError, StoreTampered
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.store.access import open_store
 from humanlayer_agent.store.postgres import server as reached
-from humanlayer_agent.store.postgres.postgres_store import PostgresStore
+from humanlayer_agent.store.postgres.postgres_store import PostgresStore, make_store
 from humanlayer_agent.store.sqlite import SQLiteStore, SQLStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, ScriptedAsker, ScriptedDirector, answer
 from tests.support.postgres import LocalServer, local_server
@@ -268,7 +268,9 @@ CHANGES = (
     "DROP INDEX request_one_pending",
     "ALTER TABLE vote DROP CONSTRAINT vote_request_id_fkey",
     "ALTER TABLE vote ADD COLUMN more TEXT",
-    "CREATE TABLE more (id TEXT)",
+    "CREATE TABLE humanlayer.more (id TEXT)",
+    "CREATE TABLE humanlayer.pg_proc AS SELECT * FROM pg_catalog.pg_proc WHERE false",
+    "CREATE FUNCTION humanlayer.encode(bytea, text) RETURNS text LANGUAGE sql AS $$ SELECT '' $$",
     "CREATE VIEW humanlayer.more AS SELECT 1",
 )
 
@@ -279,6 +281,7 @@ def test_a_structure_that_is_not_ours_lets_nothing_run(url: str, change: str) ->
         owner.execute("SET search_path = humanlayer, pg_catalog, pg_temp")
         owner.execute("BEGIN")
         owner.execute(change)  # type: ignore[call-overload]
+        owner.execute(f"SET LOCAL search_path = {reached.PATH}")  # type: ignore[call-overload]
         with pytest.raises(StoreTampered, match="not as we made it"):
             reached.structure.check(owner, "here")  # type: ignore[arg-type]
         owner.execute("ROLLBACK")
@@ -332,3 +335,27 @@ def test_time_is_the_databases(store: PostgresStore, monkeypatch: pytest.MonkeyP
     assert isinstance(gate.check(action("ask")), Permit)
     (request,) = store.requests()
     assert abs(request.created - late // 10**6) > 500_000
+
+
+def test_a_database_that_holds_no_unicode_is_refused(postgres: LocalServer) -> None:
+    postgres.administer("CREATE DATABASE ascii ENCODING 'SQL_ASCII' TEMPLATE template0")
+    with pytest.raises(ConfigError, match="SQL_ASCII"):
+        make_store(postgres.url("ascii"))
+
+
+def test_the_defaults_of_a_server_do_not_count(postgres: LocalServer, url: str) -> None:
+    database = url.partition("?")[0].rpartition("/")[2]
+    for setting in (
+        "default_transaction_isolation = 'serializable'",
+        "synchronous_commit = off",
+        "search_path = public",
+    ):
+        postgres.administer(f"ALTER DATABASE {database} SET {setting}")
+    try:
+        with closing(PostgresStore(url)) as store, store.database.read() as session:
+            shown = [session.execute(f"SHOW {name}").fetchone()[0] for name in ("synchronous_commit", "search_path")]
+            assert shown == ["on", reached.PATH]
+            isolation = session.execute("SHOW default_transaction_isolation").fetchone()[0]
+            assert isolation == "read committed"
+    finally:
+        postgres.administer(f"ALTER DATABASE {database} RESET ALL")
