@@ -20,7 +20,7 @@ from humanlayer_agent.errors import ConfigError, StoreError, StoreTampered
 from humanlayer_agent.locations import anchor_folder, default_store_path, is_address, kept_folder, store_location
 from humanlayer_agent.safe_text import one_line
 from humanlayer_agent.store import schema as store_schema
-from humanlayer_agent.store.access import open_store
+from humanlayer_agent.store.access import name_of, open_store
 from humanlayer_agent.store.connection import network_file_system
 from humanlayer_agent.store.sqlite import SQLiteStore, SQLStore
 from humanlayer_agent.store.verification_record import last_whole
@@ -136,7 +136,10 @@ def wal(context: Context) -> Iterator[Finding]:
 
 def anchor(context: Context) -> Iterator[Finding]:
     """Its log goes as far as the anchor beside the user's keys says."""
-    path, place = default_store_path(), store_location()
+    try:
+        path, place = default_store_path(), name_of(None)
+    except ConfigError:
+        return  # `opens` says so
     known = anchor_of(place)
     if not is_address(place) and (not path.exists() or not path.stat().st_size):
         if known:

@@ -90,8 +90,11 @@ def is_there(location: str | None) -> bool:
 
 
 def name_of(location: str | None) -> str:
-    """Return what to call the store at a location: its path."""
-    return str(file_of(location))
+    """Return what to call the store at a location: its path, or its address without who asks and their password."""
+    if not is_address(named := _named(location)):
+        return str(file_of(named))
+    place: str = _of_servers().Address(named).place
+    return place
 
 
 def refuse_lost(location: str | None) -> None:

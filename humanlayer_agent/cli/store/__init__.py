@@ -71,7 +71,7 @@ def migrate(
             moved: Moved = move_store(opened, target)
     except (StoreError, OSError) as error:
         raise ConfigError(str(error)) from error
-    events, requests = moved.rows["audit_event"], moved.rows["request"]
+    events, requests = moved.verified.count, moved.rows["request"]
     typer.echo(f"{one_line(moved.source)} was moved to {one_line(moved.target)}, which verifies:")
     typer.echo(
         f"{events:,} events, {requests:,} requests, {moved.rows['vote']:,} votes, {moved.rows['permit']:,} permits"
