@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.audit import events
+from humanlayer_agent.audit.anchor import Loss, anchor_of
 from humanlayer_agent.audit.verify import Verification
 from humanlayer_agent.errors import ConfigError, StoreError
 from humanlayer_agent.locations import is_address
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.store.access import file_of, open_store
 from humanlayer_agent.store.connection import Database
+from humanlayer_agent.store.log_position import LogLost
 from humanlayer_agent.store.postgres import structure
 from humanlayer_agent.store.postgres.postgres_store import make_tables
 from humanlayer_agent.store.postgres.server import Address, Server, connected
@@ -67,6 +69,8 @@ def move(source: SQLStore, target: str) -> Moved:
     if not before.intact:
         raise StoreError(f"nothing is moved from a store that is not as its log says: {before.problem}")
     place = Address(target).place if is_address(target) else str(file_of(target))
+    if (anchor := anchor_of(place)) is not None and anchor.head.store != before.store:
+        raise LogLost(Loss(anchor, None))  # a store that was there is gone: that has to be accepted first
     with source.transaction() as ledger:  # nobody writes there meanwhile
         ledger.append(events.STORE_LEFT, target=place, by=os_user())
         redactor = ledger.redactor()

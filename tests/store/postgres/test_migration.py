@@ -14,7 +14,8 @@ from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import ApprovalRequest, Outcome, Permit, Run
 from humanlayer_agent.errors import ConfigError, StoreError
 from humanlayer_agent.policy.decision import Verdict
-from humanlayer_agent.store.access import move_store, open_store
+from humanlayer_agent.store.access import make_store, move_store, open_store
+from humanlayer_agent.store.log_position import LogLost
 from humanlayer_agent.store.postgres.structure import TABLES
 from humanlayer_agent.store.sqlite import SQLiteStore, SQLStore
 from humanlayer_agent.testing.approvers import ScriptedAsker, ScriptedDirector
@@ -112,6 +113,17 @@ def test_a_store_that_is_not_as_its_log_says_stays(file: Path, postgres: LocalSe
         connection.execute("UPDATE request SET needed = 2")
     with closing(open_store(file)) as source, pytest.raises(StoreError, match="nothing is moved"):
         move_store(source, postgres.new_database())
+
+
+def test_nothing_takes_the_place_of_a_store_that_was_lost(file: Path, postgres: LocalServer) -> None:
+    database = postgres.new_database()
+    make_store(database)
+    name = database.partition("?")[0].rpartition("/")[2]
+    postgres.administer(f"DROP DATABASE {name} WITH (FORCE)", f"CREATE DATABASE {name}")
+    with closing(open_store(file)) as source, pytest.raises(LogLost):
+        move_store(source, database)
+    with closing(open_store(file)) as source:
+        work(source, "run-2")
 
 
 def test_what_does_not_fit_leaves_nothing_behind(file: Path, postgres: LocalServer) -> None:

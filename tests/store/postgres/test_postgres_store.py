@@ -177,6 +177,7 @@ def own_server() -> Iterator[LocalServer]:
         yield made
 
 
+@pytest.mark.long
 def test_a_server_that_does_not_answer_is_given_up(own_server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """As behind a network that swallows what is sent: the connection stands, and nothing comes."""
     with own_server.new_store() as url, closing(PostgresStore(url)) as store:
@@ -193,6 +194,7 @@ def test_a_server_that_does_not_answer_is_given_up(own_server: LocalServer, monk
         assert "no answer within" in found.reason
 
 
+@pytest.mark.long
 def test_a_crash_of_the_server_loses_nothing_that_was_acknowledged(own_server: LocalServer) -> None:
     with own_server.new_store() as url, closing(PostgresStore(url)) as store:
         gate = Gate(ScriptedDirector({}), store, ScriptedAsker([]), agent="agent", run_id="run-1")
