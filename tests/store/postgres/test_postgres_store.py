@@ -361,3 +361,23 @@ def test_the_defaults_of_a_server_do_not_count(postgres: LocalServer, url: str) 
             assert isolation == "read committed"
     finally:
         postgres.administer(f"ALTER DATABASE {database} RESET ALL")
+
+
+def test_what_is_old_and_exported_may_go(url: str) -> None:
+    day, start = 86_400_000, 1_700_000_000_000
+    now = [start]
+    with closing(PostgresStore(url, clock=lambda: now[0])) as store:
+        director = ScriptedDirector({"ask": Verdict.ASK})
+        asker = ScriptedAsker([("approve", "fine"), ("reject", "no")])
+        with Gate(director, store, asker, agent="agent", run_id="run-1", clock=lambda: now[0]) as gate:
+            for command in ("ls", "ask one", "ask two"):
+                permit = gate.check(action(command))
+                if isinstance(permit, Permit):
+                    gate.start(permit, permit.action)
+                    gate.finish(permit, Outcome(0))
+        now[0] += 100 * day
+        purge = store.purge(before=now[0] - 30 * day, exported=store.write_head())
+        assert purge.would_go() == purge.delete("os:1:ann", "a" * 64)
+        assert purge.erase()
+        assert store.requests() == []
+        assert store.verify().intact
