@@ -1,6 +1,11 @@
 """What the store costs: durable writes against a raw SQLite append in the same run, and look-ups in stores of any size.
 
     python benchmarks/store.py [--writes N] [--rows 10,1000,100000] [--folder DIR]
+    python benchmarks/store.py --agents 50 --rate 0.33 [--seconds 20] [--server postgresql://owner@host/empty_database]
+
+The second form has so many agents at work at once, each with a connection of its own, each with so many allowed
+commands a second at moments of its own, in two processes: how long one waits until its command may run, in a file, and
+then the same on a server.
 
 A raw append is one row of the length of an event, in a file, with the durability of the store (WAL, synchronous=FULL),
 by a transaction of its own, once its write-ahead log has been begun anew: as long as that file grows, as it does only
@@ -15,13 +20,17 @@ standard error, the same figures as JSON to standard output.
 
 import argparse
 import json
+import multiprocessing
+import random
 import secrets
 import sqlite3
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import cache
 from hashlib import sha256
 from itertools import count
@@ -35,6 +44,7 @@ from humanlayer_agent.audit import events
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.store.access import make_store, open_store
 from humanlayer_agent.store.log_heads import known_signers, note_signers, signers_at_start
 from humanlayer_agent.store.rows import action_fields, decision_fields
 from humanlayer_agent.store.sqlite import SQLiteStore
@@ -47,6 +57,7 @@ RAW = "raw append"
 ALLOWED = {"decide": 2.0, "create": 2.0, "allowed command": 3.0}
 """How many times a raw append each may take, at the most."""
 
+_PROCESSES = 2
 _IN_LOG = 1_100  # appends: more than a write-ahead log holds before it is begun anew
 _SINCE = 1_000  # events after the last whole verification
 _LISTED = 50  # as `hla requests ls` and the inbox show
@@ -257,13 +268,94 @@ def _intact(intact: bool) -> None:
         sys.exit("the log is not intact")
 
 
+def waits(location: str, agents: int, rate: float, seconds: float) -> dict[str, float]:
+    """Milliseconds that agents wait until an allowed command may run."""
+    with multiprocessing.get_context("fork").Pool(_PROCESSES) as pool:
+        shares = [agents // _PROCESSES + (number < agents % _PROCESSES) for number in range(_PROCESSES)]
+        found = pool.starmap(_at_work, [(location, share, rate, seconds, seed) for seed, share in enumerate(shares)])
+    taken = sorted(each for share in found for each in share)
+    if not taken:
+        sys.exit("no agent has done anything: more --seconds")
+    with closing(open_store(location)) as store:
+        start = time.perf_counter()
+        _intact(store.verify().intact)
+        verified = (time.perf_counter() - start) * 1e3
+        count = store.figures().events
+    at = {f"p{part}": round(taken[min(len(taken) - 1, len(taken) * part // 100)], 1) for part in (50, 95, 99)}
+    return {"commands": len(taken), **at, "events": count, "verify_ms": round(verified, 1)}
+
+
+def _at_work(location: str, agents: int, rate: float, seconds: float, seed: int) -> list[float]:
+    end, taken, failures = time.monotonic() + seconds, list[float](), list[str]()
+    ready = threading.Barrier(agents)
+
+    def agent(number: int) -> None:
+        moments, run = random.Random(f"{seed} {number}"), f"run {seed} {number}"
+        try:
+            store = open_store(location, busy_ms=60_000)
+            gate = Gate(Judged(), store, None, run_id=run, agent="bench", authority=_TEAM.authority)
+            commands = actions(run, _ALLOWED)
+            ready.wait()
+            while True:
+                time.sleep(moments.expovariate(rate))
+                if time.monotonic() > end:
+                    break
+                action = next(commands)
+                start = time.perf_counter()
+                permit = gate.admit(action)
+                took = (time.perf_counter() - start) * 1e3
+                if not isinstance(permit, Permit) or not permit.started:
+                    failures.append(f"not allowed: {permit}")
+                    break
+                taken.append(took)
+                gate.finish(permit, Outcome(0))
+            gate.close()
+            store.close()
+        except Exception as error:
+            failures.append(str(error))
+            ready.abort()
+
+    threads = [threading.Thread(target=agent, args=(number,)) for number in range(agents)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        sys.exit(f"{len(failures)} agents have failed: {failures[0]}")
+    return taken
+
+
+def compared(options: argparse.Namespace) -> int:
+    """Measure agents at work in a file, and on a server."""
+    found = {}
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        for kind, location in (("sqlite", f"{name}/agents.sqlite3"), ("postgresql", options.server)):
+            if location is None:
+                continue
+            if kind == "postgresql":
+                make_store(location)
+            for command in _ALLOWED:
+                decision(command)
+            found[kind] = waits(location, options.agents, options.rate, options.seconds)
+            figures = "  ".join(f"{name} {value:,}" for name, value in found[kind].items())
+            print(f"{kind:12}{figures}", file=sys.stderr)
+    print(json.dumps({"agents": options.agents, "rate": options.rate, "wait_ms": found}))
+    return 0
+
+
 def main() -> int:
     """Measure, and print; 1 where a write takes too long."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--writes", type=int, default=WRITES)
     parser.add_argument("--rows", default=",".join(map(str, ROWS)), help="sizes of stores, of decided requests")
     parser.add_argument("--folder", type=Path, help="on the disk that is to be measured")
+    parser.add_argument("--agents", type=int, help="so many agents at work at once, instead of all else")
+    parser.add_argument("--rate", type=float, default=0.33, help="allowed commands of each agent in a second")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--server", help="the address of an empty database, as its owner")
     options = parser.parse_args()
+    if options.agents:
+        return compared(options)
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         taken, ratios = writes(options.writes, Path(name))
         looks = {rows: reads(rows, Path(name)) for rows in map(int, filter(None, options.rows.split(",")))}

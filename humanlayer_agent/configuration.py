@@ -9,7 +9,6 @@ from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.locations import (
     PASSPHRASE_VARIABLE,
     config_path,
-    default_store_path,
     exists,
     home_folder,
     key_path,
@@ -413,7 +412,7 @@ def build_gate(
             `build_director`).
         user: the seed design's `user.query(prompt, options=[...])` object; None asks at the terminal.
         asker: a channel, instead of `user`.
-        store: a Store, or the path of a store file; None is the user's own store.
+        store: a Store, or where one is (`store.access`); None is the user's own store.
         channels: a channels file that is the whole; None takes those of the machine, of the user, and of a project that
             is trusted.
         authority: who may decide, as Gate takes it, instead of what channels files say.
@@ -429,13 +428,13 @@ def build_gate(
         ConfigError: a channels file can't be read or has a mistake.
     """
     from humanlayer_agent.approvals.gate import Gate
+    from humanlayer_agent.store.access import open_store
     from humanlayer_agent.store.log_heads import note_signers
-    from humanlayer_agent.store.sqlite import SQLiteStore
 
     if director is None:
         director = build_director(policy, project=project, observe=observe)
     if store is None or isinstance(store, str | Path):
-        store = SQLiteStore(Path(store) if store else default_store_path())
+        store = open_store(store or None)
     is_here = asker is None and user is None
     place = project or getattr(director, "project", None)
     if asker is None:  # who may sign is known by the first question

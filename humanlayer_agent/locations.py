@@ -15,7 +15,10 @@ from typing import Any
 from humanlayer_agent.errors import ConfigError
 
 STORE_VARIABLE = "HUMANLAYER_STORE"
-"""Environment variable that names another store file (a path)."""
+"""Environment variable that names another store: a file, or the address of a PostgreSQL database."""
+
+_ADDRESSES = ("postgresql://", "postgres://")
+_STORE_FILE = "store.yaml"
 
 PASSPHRASE_VARIABLE = "HUMANLAYER_PASSPHRASE_FILE"
 """Environment variable that names the file with the signing key's passphrase, where there is no terminal to ask at."""
@@ -49,8 +52,24 @@ def config_folder() -> Path:
     return Path(config_path())
 
 
+def store_location() -> str:
+    """Return where the store is: as `$HUMANLAYER_STORE` says, or `store:` in `store.yaml` of the user's settings, or
+    of the machine's; else it is `store.sqlite3` in the user's data directory. No project has a say.
+
+    Raises:
+        ConfigError: a settings file can't be used.
+    """
+    named = os.environ.get(STORE_VARIABLE) or _configured_store()
+    return named if named and "://" in named else _store_path()
+
+
+def is_address(location: str) -> bool:
+    """Tell whether a store's location is one on a PostgreSQL server."""
+    return location.startswith(_ADDRESSES)
+
+
 def default_store_path() -> Path:
-    """Return the store's file: `$HUMANLAYER_STORE`, else `store.sqlite3` in the user's data directory."""
+    """Return the store's file; where the store is on a server, the one that would be used without that."""
     return Path(_store_path())
 
 
@@ -201,9 +220,35 @@ def _data_folder() -> str:
 
 
 def _store_path() -> str:
-    if named := os.environ.get(STORE_VARIABLE):
+    named = os.environ.get(STORE_VARIABLE) or _configured_store()
+    if named.startswith("sqlite:///"):
+        return "/" + named.removeprefix("sqlite:").lstrip("/")
+    if named and "://" not in named:
         return spelled(named) if named.startswith("/") else str(Path(named).expanduser().absolute())
     return os.path.join(_data_folder(), "store.sqlite3")
+
+
+def _configured_store() -> str:
+    """Return what the settings of the user, or else of the machine, name as the store; "" where neither does."""
+    for folder in (config_path(), MACHINE_FOLDER):
+        try:
+            with open(os.path.join(folder, _STORE_FILE), encoding="utf-8") as file:
+                about, lines = os.fstat(file.fileno()), file.read(10_000).splitlines()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{folder}/{_STORE_FILE} can't be read: {error}") from error
+        if about.st_uid not in (0, os.geteuid()) or about.st_mode & 0o022:
+            raise ConfigError(f"{folder}/{_STORE_FILE} can be written by others: chmod go-w it, and see what it says")
+        said = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+        key, _, value = said[0].partition(":") if len(said) == 1 else ("", "", "")
+        value = value.strip().strip("\"'")
+        if key != "store" or not value:
+            raise ConfigError(
+                f"{folder}/{_STORE_FILE}: expected one line: store: postgresql://host/database (or a path)"
+            )
+        return value
+    return ""
 
 
 def _passphrase_path() -> str:

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from humanlayer_agent import locations
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.hooks import log_proof
 from humanlayer_agent.locations import note_port, own_ports
 
 _PATHS = st.lists(st.sampled_from(["a", "..", ".", "", ".b", "c.d", "~", " "]), max_size=6).map("/".join)
@@ -110,3 +112,58 @@ def test_where_something_of_ours_listens_is_noted(tmp_path: Path, monkeypatch: p
     note_port(80, listens=False)
     note_port(81, listens=False)
     assert own_ports() == {8765}
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """The store.yaml of the user and of the machine, which are not there yet; no variable names a store."""
+    monkeypatch.delenv("HUMANLAYER_STORE")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user"))
+    monkeypatch.setattr(locations, "MACHINE_FOLDER", str(tmp_path / "machine"))
+    found = {"user": tmp_path / "user" / "humanlayer-agent", "machine": tmp_path / "machine"}
+    for folder in found.values():
+        folder.mkdir(parents=True)
+    return {whose: folder / "store.yaml" for whose, folder in found.items()}
+
+
+SERVER = "postgresql://me@db.example.com/hla"
+
+
+def test_the_store_that_settings_name(settings: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    default = str(locations.default_store_path())
+    assert locations.store_location() == default
+    settings["machine"].write_text(f"# the fleet's\n\nstore: {SERVER}\n")
+    assert locations.store_location() == SERVER
+    assert locations.is_address(locations.store_location())
+    assert str(locations.default_store_path()) == default, "what policies guard is still a file"
+    assert locations.own_places()["STORE"] == default
+    settings["user"].write_text("store: '/srv/own.db'")
+    assert locations.store_location() == str(locations.default_store_path()) == log_proof.store_path() == "/srv/own.db"
+    monkeypatch.setenv("HUMANLAYER_STORE", "sqlite:////srv/named.db")
+    assert locations.store_location() == "sqlite:////srv/named.db"
+    assert str(locations.default_store_path()) == "/srv/named.db"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "store:", "store: a\nstore: b", "path: a", "- store: a", "\udcff".encode("utf-8", "surrogateescape")]
+)
+def test_settings_that_name_no_store(settings: dict[str, Path], text: str | bytes) -> None:
+    settings["user"].write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ConfigError, match=r"store\.yaml"):
+        locations.store_location()
+
+
+def test_settings_that_others_can_write_name_no_store(settings: dict[str, Path]) -> None:
+    settings["machine"].write_text(f"store: {SERVER}")
+    settings["machine"].chmod(0o666)
+    with pytest.raises(ConfigError, match="can be written by others"):
+        locations.store_location()
+
+
+def test_a_project_names_no_store(settings: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    default = locations.store_location()
+    for name in ("store.yaml", ".humanlayer/store.yaml"):
+        (tmp_path / "project" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "project" / name).write_text(f"store: {SERVER}")
+    monkeypatch.chdir(tmp_path / "project")
+    assert locations.store_location() == default

@@ -483,9 +483,10 @@ class Asking:
         """
         begin = self._monotonic()
         while self.stopped is None:
-            reached = self._store.get(request.id)
-            if reached is None or reached.state != "pending":
-                return (yield from self._conclude(request, reached))
+            if self._store.is_news(request.id):
+                reached = self._store.get(request.id)
+                if reached is None or reached.state != "pending":
+                    return (yield from self._conclude(request, reached))
             left = deadline - self._monotonic()
             if left <= 0 or self._clock() >= request.expires:
                 self._store.expire(request.id)

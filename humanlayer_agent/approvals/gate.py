@@ -48,7 +48,7 @@ from humanlayer_agent.approvals.questions import (
     question_of,
 )
 from humanlayer_agent.approvals.stop import Halt, Halted
-from humanlayer_agent.approvals.store_interface import NEVER_RUNS, Store, now_ms
+from humanlayer_agent.approvals.store_interface import NEVER_RUNS, Store
 from humanlayer_agent.approvals.submissions import Submission, nonce_of
 from humanlayer_agent.approvals.validity import Leads, changed, ended, leads, may_change
 from humanlayer_agent.approvals.wait import Waits, on_thread
@@ -199,7 +199,7 @@ class Gate:
         instance: str = "",
         authority: Authority | None = None,
         signer: Signer | None = None,
-        clock: Callable[[], int] = now_ms,
+        clock: Callable[[], int] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         timeout_ms: int | None = None,
@@ -240,7 +240,7 @@ class Gate:
             authority=self.authority,
             signer=signer,
             requester=self.requester,
-            clock=clock,
+            clock=clock or store.now,
             monotonic=monotonic,
             timeout_ms=timeout_ms,
             valid_for_ms=valid_for_ms,

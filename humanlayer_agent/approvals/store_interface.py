@@ -8,7 +8,8 @@ an answer asks its own, and the one that runs the action asks its own again, bec
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from humanlayer_agent.action import Action
@@ -29,10 +30,11 @@ from humanlayer_agent.approvals.model import (
     VoteResult,
 )
 from humanlayer_agent.approvals.stop import Halts
+from humanlayer_agent.audit.anchor import Loss
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.audit.heads import Head
-from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.audit.verify import Verification
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.redaction.redactor import Redactor
@@ -46,8 +48,69 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """How much is in a store.
+
+    `version` is that of its schema, `events` the number of those in its log, `waiting` of requests that wait, `runs` of
+    those that go on, `leases` the channels that are somebody's, `size` what it takes on the disk, in bytes.
+    """
+
+    kind: Literal["sqlite", "postgresql"]
+    version: int
+    events: int
+    waiting: int
+    runs: int
+    leases: tuple[str, ...]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """The numbers of rows that went, or would go."""
+
+    requests: int
+    votes: int
+    permits: int
+
+    def __bool__(self) -> bool:
+        return bool(self.requests or self.permits)
+
+
+class Purging(Protocol):
+    """One look at a whole store, and what of it may be deleted."""
+
+    def would_go(self) -> Purged:
+        """Return the numbers of rows that may go, as far as was heard."""
+        ...
+
+    def delete(self, by: str, sha256: str) -> Purged:
+        """Delete it, in one transaction with its event: who does (a principal), and the digest of the export."""
+        ...
+
+    def erase(self) -> bool:
+        """Make what was deleted vanish from the bytes too; False where another process is in the way."""
+        ...
+
+
 class Store(Protocol):
     """Runs, requests, votes, permits, executions and the audit chain."""
+
+    @property
+    def location(self) -> str:
+        """What names it: a path, or an address without its password."""
+        ...
+
+    def now(self) -> int:
+        """Return the time in ms, as everybody who uses the store has it: on a server, that of the database."""
+        ...
+
+    def is_news(self, request_id: str) -> bool:
+        """Tell whether something may have become of a request since this was asked last: it costs next to nothing.
+
+        Where nobody can tell, that is True.
+        """
+        ...
 
     @property
     def surfaces(self) -> Surfaces:
@@ -206,6 +269,10 @@ class Store(Protocol):
         """
         ...
 
+    def ids(self, beginning: str) -> list[str]:
+        """Return the ids of all requests that begin so."""
+        ...
+
     def votes(self, request_id: str) -> list[Vote]:
         """Return the answers to a request, oldest first."""
         ...
@@ -320,6 +387,45 @@ class Store(Protocol):
         """Return the event with which the first run of this instance of an agent began; None where it has had none."""
         ...
 
+    def first_decision(self, agent: str, instance: str, project: str) -> Entry | None:
+        """Return the first decision on an action of this instance of an agent in a project; None: there is none."""
+        ...
+
+    def verify(
+        self,
+        *,
+        heads: Sequence[Head] = (),
+        progress: Callable[[int], None] = lambda count: None,
+        since: Head | None = None,
+    ) -> Verification:
+        """Check the whole chain, and every row of the tables against the events that made it. See `audit.verify`.
+
+        Args:
+            heads: kept elsewhere.
+            since: a head up to which it was checked before: only what came after is read, and the rows that tells of.
+        """
+        ...
+
+    def loss(self) -> Loss | None:
+        """Return the events that the anchor beside the user's keys names and the log has no more; None: there are none.
+
+        Raises:
+            StoreError: the log can't be read.
+        """
+        ...
+
+    def purge(self, *, before: int, exported: Head) -> Purging:
+        """Look for what is settled, old (before this moment, in ms) and exported (up to this head).
+
+        Raises:
+            StoreError: the store was tampered with, or the export is not of its log: then nothing may go.
+        """
+        ...
+
+    def figures(self) -> Figures:
+        """Return how much is in it."""
+        ...
+
     def redactor(self) -> Redactor:
         """Return the redactor that keeps secrets out of this store's log, and names digests in it."""
         ...
@@ -345,17 +451,3 @@ def edit_fault(answer: Answer, original: str) -> str:
     if edited == original:
         return "the edit changes nothing: approve the request, or reject it"
     return ""
-
-
-def sqlite_path(location: str) -> str:
-    """The file that a store's location names: a path, or `sqlite:///absolute/path`.
-
-    Raises:
-        ConfigError: the URL is of a kind there is no store for.
-    """
-    scheme, separator, rest = location.partition("://")
-    if not separator:
-        return location
-    if scheme != "sqlite" or not rest.startswith("/"):
-        raise ConfigError(f"store {location!r}: expected a path or sqlite:///absolute/path")
-    return "/" + rest.lstrip("/")

@@ -29,7 +29,7 @@ _ACCEPTED = "humanlayer-agent loss 1"
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A signed head of a store, and where that was then: its real path, and the name of the machine.
+    """A signed head of a store, and where that was then: its real path, and the name of the machine; or its address.
 
     It goes by the identity of the log, so a store may be moved. `accepted` is the newest of the events that a human
     goes on without; -1: there are none.
@@ -93,13 +93,15 @@ def is_accepted(event: Mapping[str, Any]) -> bool:
     return is_signature(str(event.get("signer")), str(event.get("loss_signature")), acceptance(event))
 
 
-def anchor_at(head: Head, path: Path, accepted: int) -> Anchor:
+def anchor_at(head: Head, path: Path | str, accepted: int) -> Anchor:
     """The anchor of the store that is at `path` now."""
     return Anchor(head, *_place(path), accepted)
 
 
-def is_anchored(path: Path) -> bool:
+def is_anchored(path: Path | str) -> bool:
     """Tell whether the store at `path` has an anchor. One among temporary files has none that would outlive it."""
+    if isinstance(path, str) and "://" in path:
+        return True
     temporary = os.path.realpath(temporary_folder())
     stays, kept = (not Path(os.path.realpath(each)).is_relative_to(temporary) for each in (path, anchor_folder()))
     return stays or not kept
@@ -132,7 +134,7 @@ def write_anchor(anchor: Anchor) -> None:
     write_own_json(anchor.file, {"format": _FORMAT} | said, required=True)
 
 
-def anchor_of(path: Path) -> Anchor | None:
+def anchor_of(path: Path | str) -> Anchor | None:
     """The anchor of the store that is, or was, at `path` on this machine; None where there was none."""
     found = read_own_json(_place_file(path))
     store = found.get("store") if found else None
@@ -140,7 +142,7 @@ def anchor_of(path: Path) -> Anchor | None:
     return anchor if anchor and (anchor.path, anchor.host) == _place(path) else None
 
 
-def write_place(path: Path, store: str) -> None:
+def write_place(path: Path | str, store: str) -> None:
     """Keep which store is at `path`, for `anchor_of`.
 
     Raises:
@@ -149,11 +151,13 @@ def write_place(path: Path, store: str) -> None:
     write_own_json(_place_file(path), {"store": store, "path": _place(path)[0]}, required=True)
 
 
-def _place(path: Path) -> tuple[str, str]:
+def _place(path: Path | str) -> tuple[str, str]:
+    if isinstance(path, str) and "://" in path:  # a server's: the same from every machine
+        return path, ""
     return os.path.realpath(path), os.uname().nodename
 
 
-def _place_file(path: Path) -> Path:
+def _place_file(path: Path | str) -> Path:
     name = hashlib.sha256("\0".join(_place(path)).encode("utf-8", "surrogateescape")).hexdigest()[:32]
     return anchor_folder() / f"at-{name}.json"
 

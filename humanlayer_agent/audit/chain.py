@@ -57,14 +57,30 @@ def seal(last: Entry | None, kind: EventType, *, at: int, pid: int, fields: Mapp
     Raises:
         ValueError: a field that can't be part of an event (a float, an integer beyond 2**53, a reserved name).
     """
+    seq = last.seq + 1 if last else 0
+    body = _body(kind, seq, last.hash if last else GENESIS, at, pid, fields)
+    return Entry(seq, hashlib.sha256(body).hexdigest(), body)
+
+
+def unsealed(kind: EventType, *, mark: str, pid: int, fields: Mapping[str, Any]) -> str:
+    """The body of an event that a database seals by itself, which alone knows its place and its time.
+
+    Args:
+        mark: a text that stands nowhere else. Where the database writes `seq`, `prev` and `at`, there stands the JSON
+            string of it with that name behind.
+
+    Raises:
+        ValueError: as for `seal`.
+    """
+    return _body(kind, f"{mark}seq", f"{mark}prev", f"{mark}at", pid, fields).decode()
+
+
+def _body(kind: EventType, seq: int | str, prev: str, at: int | str, pid: int, fields: Mapping[str, Any]) -> bytes:
     if reserved := _OURS & fields.keys():
         raise ValueError(f"event {kind.name}: field names {sorted(reserved)} are reserved")
-    seq = last.seq + 1 if last else 0
     event = {name: loggable(value) for name, value in fields.items() if value is not None}
-    event |= {"v": FORMAT, "seq": seq, "prev": last.hash if last else GENESIS}
-    event |= {"type": kind.name, "code": kind.code, "at": at, "pid": pid}
-    body = canonical(event)
-    return Entry(seq, hashlib.sha256(body).hexdigest(), body)
+    event |= {"v": FORMAT, "seq": seq, "prev": prev, "type": kind.name, "code": kind.code, "at": at, "pid": pid}
+    return canonical(event)
 
 
 def decoded(body: bytes) -> Any:

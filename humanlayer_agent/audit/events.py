@@ -37,6 +37,11 @@ AUDIT_LOSS_ACCEPTED = EventType(
     "events that the anchor names are missing: a human goes on without them, and signed that",
 )
 
+STORE_LEFT = EventType(
+    "store.left", 107, "the whole store is moved to another place (`target`): where this is the end, nothing goes on"
+)
+STORE_MOVED = EventType("store.moved", 108, "the store was moved, and goes on here")
+
 KEY_ROTATED = EventType("key.rotated", 150, "heads are signed with another key of the user from here on")
 SIGNERS_CHANGED = EventType(
     "signers.changed", 151, "a process began whose channels files name other signers of answers than were named before"

@@ -29,6 +29,7 @@ from humanlayer_agent.cli.shared.options import ChannelsOption, ConfinedOption, 
 from humanlayer_agent.cli.shared.output import prints
 from humanlayer_agent.cli.shared.records import DecisionRecord, ProgramRecord
 from humanlayer_agent.cli.stop import resume, stop
+from humanlayer_agent.cli.store import app as store
 from humanlayer_agent.cli.undo import undo
 
 app = Commands(
@@ -176,6 +177,7 @@ app.add_typer(channel, name="channel")
 app.add_typer(requests, name="requests")
 app.add_typer(grants, name="grants")
 app.add_typer(people, name="people")
+app.add_typer(store, name="store")
 app.add_typer(mcp, name="mcp")
 
 

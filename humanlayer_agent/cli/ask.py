@@ -60,15 +60,13 @@ def put(
     Raises:
         ConfigError: it is no question that could be put, or a channels file has a mistake.
     """
-    from humanlayer_agent.approvals.store_interface import sqlite_path
     from humanlayer_agent.configuration import build_gate, checked_project, find_project
     from humanlayer_agent.processes.memory_protection import protect_secrets
     from humanlayer_agent.safe_text import visible
 
     place = checked_project(project) if project is not None else find_project()
     protect_secrets()
-    location = sqlite_path(store) if store else None
-    gate: Gate = build_gate(project=place, store=location, agent=AGENT, channels=channels)
+    gate: Gate = build_gate(project=place, store=store, agent=AGENT, channels=channels)
     with gate:
         answer = gate.ask_human(question, options)
     if answer:
@@ -122,19 +120,17 @@ def _waiting(
     project: Path, channels: Path | None, store: str | None, deadline: float | None
 ) -> "Callable[[str, Sequence[str], Callable[[], bool]], HumanAnswer | None]":
     """Return what puts a question before humans that are elsewhere, each in a run of its own."""
-    from humanlayer_agent.approvals.store_interface import sqlite_path
     from humanlayer_agent.configuration import build_gate
     from humanlayer_agent.hooks.gateway import Waiting
     from humanlayer_agent.hooks.judge import ToolGone
 
-    location = sqlite_path(store) if store else None
     timeout_ms = None if deadline is None else int(deadline * 1000)
 
     def put(question: str, options: Sequence[str], gone: Callable[[], bool]) -> "HumanAnswer | None":
         asker = Waiting()
         asker.waits_while(gone)
         gate: Gate = build_gate(
-            project=project, store=location, agent=CLIENT, asker=asker, channels=channels, timeout_ms=timeout_ms
+            project=project, store=store, agent=CLIENT, asker=asker, channels=channels, timeout_ms=timeout_ms
         )
         try:
             with gate:

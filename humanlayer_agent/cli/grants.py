@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from humanlayer_agent.approvals.grants import Grant, UsedFor
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.store.sqlite import SQLStore
 
 DONE, NOT_DONE, NO_HUMAN = 0, 1, 3
 _LOOKS = "looks at grants"
@@ -153,7 +153,7 @@ def revoke(
     raise typer.Exit(DONE if all(done) else NOT_DONE)
 
 
-def grants_line(opened: "SQLiteStore") -> str:
+def grants_line(opened: "SQLStore") -> str:
     """The grants of a store that hold now, on one line; "" where there are none."""
     active = opened.grants.given(active=True)
     if not active:
@@ -163,7 +163,7 @@ def grants_line(opened: "SQLiteStore") -> str:
     return f"{holds}: {uses} of {most} uses are made, each without a question (hla grants ls)"
 
 
-def _find(opened: "SQLiteStore", grant_id: str) -> "Grant":
+def _find(opened: "SQLStore", grant_id: str) -> "Grant":
     """The one grant whose id is `grant_id`, or begins with it.
 
     Raises:
@@ -179,7 +179,7 @@ def _find(opened: "SQLiteStore", grant_id: str) -> "Grant":
     raise ConfigError(f"{len(found) or 'no'} grants begin with {said}: see hla grants ls --all")
 
 
-def _states(opened: "SQLiteStore", now: int) -> "Callable[[Grant], str]":
+def _states(opened: "SQLStore", now: int) -> "Callable[[Grant], str]":
     """Return what says of a grant what it is at a moment: also that no key proves it any more."""
     from humanlayer_agent.configuration import build_authority
     from humanlayer_agent.errors import ConfigError

@@ -14,7 +14,7 @@ from humanlayer_agent.errors import ConfigError
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.authority import Authority
     from humanlayer_agent.hub.hub import Task
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.store.sqlite import SQLStore
 
 BUSY_MS = 1_000
 """How long the hub waits for another process's write. Slack takes an acknowledgement that comes within 3 s; what can't
@@ -63,21 +63,18 @@ def read_authority(channels: Path | None, project: Path | None = None) -> "Autho
     return authority
 
 
-def writable_store(location: str | None) -> "SQLiteStore":
+def writable_store(location: str | None) -> "SQLStore":
     """The store that agents write their requests to; made where it is not there."""
-    from humanlayer_agent.approvals.store_interface import sqlite_path
     from humanlayer_agent.errors import StoreError
-    from humanlayer_agent.locations import default_store_path
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.store.access import open_store
 
     try:
-        path = Path(sqlite_path(location)) if location else default_store_path()
-        return SQLiteStore(path, busy_ms=BUSY_MS)
+        return open_store(location, busy_ms=BUSY_MS)
     except StoreError as error:
         raise ConfigError(str(error)) from error
 
 
-def _serve(opened: "SQLiteStore", authority: "Authority", channels: Path | None, project: Path | None) -> None:
+def _serve(opened: "SQLStore", authority: "Authority", channels: Path | None, project: Path | None) -> None:
     from humanlayer_agent.channels.registry import FACTORIES
     from humanlayer_agent.configuration import build_hub, unlocked_signer
     from humanlayer_agent.hub.head_posts import witness
@@ -100,7 +97,7 @@ def _serve(opened: "SQLiteStore", authority: "Authority", channels: Path | None,
         kinds = ", ".join(FACTORIES)
         raise ConfigError(f"no route has a step that the hub serves ({kinds}): add `- {{to: slack, after: 2m}}` to one")
     with EndSignal() as end_signal:
-        _say("hub", f"store {opened.path}; Ctrl-C ends it")
+        _say("hub", f"store {opened.location}; Ctrl-C ends it")
         with made:
             end_signal.wait()
             _say("hub", "ending")

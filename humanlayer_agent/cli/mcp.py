@@ -148,7 +148,6 @@ def _serve(
     deadline: float | None,
 ) -> int:
     """Stand between the client and the server until one of them has gone. Returns the exit code."""
-    from humanlayer_agent.approvals.store_interface import sqlite_path
     from humanlayer_agent.configuration import build_director, build_gate
     from humanlayer_agent.hooks.gateway import Gateway, Waiting
     from humanlayer_agent.hooks.gateway.calls import Place
@@ -162,7 +161,7 @@ def _serve(
 
     director, asker = DoubtingDirector(build_director(policy, project=project)), Waiting()
     gate: Gate = build_gate(
-        director=director, asker=asker, project=project, store=sqlite_path(store) if store else None, agent=CLIENT,
+        director=director, asker=asker, project=project, store=store, agent=CLIENT,
         channels=channels, timeout_ms=None if deadline is None else int(deadline * 1000),
     )  # fmt: skip
     asker.answerable = bool(gate.authority.signers)

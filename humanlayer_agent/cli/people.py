@@ -24,7 +24,7 @@ from humanlayer_agent.errors import ConfigError, NoTerminal, StoreError
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.absences import Absence
     from humanlayer_agent.approvals.authority import Authority
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.store.sqlite import SQLStore
 
 DONE, NOT_DONE, NO_HUMAN = 0, 1, 3
 _CHANNEL = "command-line"
@@ -131,7 +131,7 @@ def back(
     raise typer.Exit(DONE if ended else NOT_DONE)
 
 
-def _leave(fd: int, opened: "SQLiteStore", to: str, until: str, channels: Path | None) -> int:
+def _leave(fd: int, opened: "SQLStore", to: str, until: str, channels: Path | None) -> int:
     from humanlayer_agent.approvals.absences import Absence, why_not_to, why_not_until
     from humanlayer_agent.approvals.model import Approver, Refused
     from humanlayer_agent.approvals.store_interface import now_ms
@@ -157,7 +157,7 @@ def _leave(fd: int, opened: "SQLiteStore", to: str, until: str, channels: Path |
     return DONE
 
 
-def _meaning(opened: "SQLiteStore", authority: "Authority", draft: "Absence") -> list[str]:
+def _meaning(opened: "SQLStore", authority: "Authority", draft: "Absence") -> list[str]:
     """Return what a statement would mean for each route that asks whoever says it."""
     others = [each for each in opened.absences.standing(authority) if each.person != draft.person]
     lines = []
@@ -171,7 +171,7 @@ def _meaning(opened: "SQLiteStore", authority: "Authority", draft: "Absence") ->
     return lines or ["  no route asks you: it changes nothing"]
 
 
-def _waiting(opened: "SQLiteStore", authority: "Authority", person: str) -> str:
+def _waiting(opened: "SQLStore", authority: "Authority", person: str) -> str:
     """Return how many requests wait that somebody may answer, in words; "" where none do."""
     count = 0
     for request in opened.requests(state="pending"):

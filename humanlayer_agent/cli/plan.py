@@ -81,7 +81,6 @@ def hand_in(
     from humanlayer_agent.action import PLAN, Action
     from humanlayer_agent.approvals.gate import Gate
     from humanlayer_agent.approvals.grants import Grant
-    from humanlayer_agent.approvals.store_interface import sqlite_path
     from humanlayer_agent.configuration import build_director, build_gate, checked_project, find_project
     from humanlayer_agent.policy.decision import Verdict
     from humanlayer_agent.policy.plan import read_plan
@@ -100,9 +99,8 @@ def hand_in(
     except NoTerminal as error:
         print(f"humanlayer-agent: not approved: only a human at a terminal hands in a plan: {error}", file=sys.stderr)
         return NO_HUMAN
-    location = sqlite_path(store) if store else None
     gate: Gate = build_gate(
-        director=director, project=place, store=location, agent=agent, channels=channels, signer=signer
+        director=director, project=place, store=store, agent=agent, channels=channels, signer=signer
     )
     with gate:
         answer = gate.request_plan(asked.text, project=str(place), why=asked.why)

@@ -18,7 +18,7 @@ from humanlayer_agent.cli.shared.options import ChannelsOption, CommentOption, S
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.stop import Halt
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.store.sqlite import SQLStore
 
 DONE, NOT_DONE, NO_HUMAN = 0, 1, 3
 _CHANNEL = "command-line"
@@ -88,7 +88,7 @@ def _stop(reason: str, location: str | None) -> int:
     try:
         with closing(open_to_write(location)) as opened:
             opened.halts.stop(os_user(), one_line(reason.strip())[:_WORDS_LIMIT])
-            print(f"stopped: no new action of any agent of {one_line(str(opened.path))} runs; hla resume ends that")
+            print(f"stopped: no new action of any agent of {one_line(opened.location)} runs; hla resume ends that")
             with suppress(HumanlayerError):
                 _say_running(opened)
                 opened.write_head()  # that the end of the log was cut off shows with one that is kept elsewhere
@@ -99,7 +99,7 @@ def _stop(reason: str, location: str | None) -> int:
     return DONE
 
 
-def _say_running(opened: "SQLiteStore") -> None:
+def _say_running(opened: "SQLStore") -> None:
     """Say which commands go on all the same, and which process to end for that."""
     from humanlayer_agent.safe_text import one_line
 
@@ -115,7 +115,7 @@ def _say_running(opened: "SQLiteStore") -> None:
 # Going on again
 
 
-def _resume(fd: int, opened: "SQLiteStore", comment: str, channels: Path | None, location: str | None) -> int:
+def _resume(fd: int, opened: "SQLStore", comment: str, channels: Path | None, location: str | None) -> int:
     from humanlayer_agent.approvals.model import Approver, Refused
     from humanlayer_agent.errors import ConfigError
     from humanlayer_agent.keys.unlock import ask

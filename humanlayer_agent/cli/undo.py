@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.confine.kept_files import Kept, KeptFiles, Manifest
     from humanlayer_agent.confine.project_files import ProjectFiles
     from humanlayer_agent.confine.restoration import Changes, Undone
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.store.sqlite import SQLStore
 
 DONE, NOT_DONE, NO_HUMAN, INCOMPLETE = 0, 1, 3, 5
 _LEAST_PREFIX = 4
@@ -272,7 +272,7 @@ def _undo(
         return NO_HUMAN
 
 
-def _agreed(fd: int, chosen: "Changes", channels: Path | None, opened: "SQLiteStore") -> bool:
+def _agreed(fd: int, chosen: "Changes", channels: Path | None, opened: "SQLStore") -> bool:
     """Take the word for it, and the passphrase of a human who has a key."""
     from humanlayer_agent.audit import events
     from humanlayer_agent.keys.unlock import ask
@@ -292,7 +292,7 @@ def _agreed(fd: int, chosen: "Changes", channels: Path | None, opened: "SQLiteSt
 
 
 def _done(
-    kept: "KeptFiles", manifest: "Manifest", now: "ProjectFiles", chosen: "Changes", opened: "SQLiteStore"
+    kept: "KeptFiles", manifest: "Manifest", now: "ProjectFiles", chosen: "Changes", opened: "SQLStore"
 ) -> "tuple[Kept, Undone]":
     from humanlayer_agent.audit import events
     from humanlayer_agent.confine import restoration

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from humanlayer_agent.channels.registry import FACTORIES, uninstalled
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError, StoreError
-from humanlayer_agent.locations import MACHINE_FOLDER, PASSPHRASE_VARIABLE, config_folder, default_store_path, key_path
+from humanlayer_agent.locations import MACHINE_FOLDER, PASSPHRASE_VARIABLE, config_folder, key_path
 from humanlayer_agent.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -74,13 +74,13 @@ def _changed(listed: list[str]) -> Iterator[Finding]:
     """Whoever can write your channels file can name a key of their own."""
     from contextlib import closing
 
+    from humanlayer_agent.store.access import open_store
     from humanlayer_agent.store.log_heads import known_signers
-    from humanlayer_agent.store.sqlite import SQLiteStore
 
     try:
-        with closing(SQLiteStore(default_store_path(), create=False)) as store:
+        with closing(open_store(create=False)) as store:
             before = known_signers(store)
-    except StoreError:  # none yet, or `store.opens` says it
+    except (ConfigError, StoreError):  # none yet, or `store.opens` says it
         return
     if before and before != listed:
         new = ", ".join(f"{each[:16]}…" for each in listed if each not in before) or "none"

@@ -17,12 +17,12 @@ from humanlayer_agent.audit.heads import head_in
 from humanlayer_agent.confine.kept_files import KeptFiles
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError, StoreError, StoreTampered
-from humanlayer_agent.locations import anchor_folder, default_store_path, kept_folder
+from humanlayer_agent.locations import anchor_folder, default_store_path, is_address, kept_folder, store_location
 from humanlayer_agent.safe_text import one_line
 from humanlayer_agent.store import schema as store_schema
+from humanlayer_agent.store.access import name_of, open_store
 from humanlayer_agent.store.connection import network_file_system
-from humanlayer_agent.store.log_position import loss_of
-from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.store.sqlite import SQLiteStore, SQLStore
 from humanlayer_agent.store.verification_record import last_whole
 
 _MEGABYTE = 1_000_000
@@ -55,6 +55,9 @@ def disk(context: Context) -> Iterator[Finding]:
 
 def opens(context: Context) -> Iterator[Finding]:
     """It can be opened, or made when it is first needed."""
+    if is_address(store_location()):
+        yield from _reached()
+        return
     path = default_store_path()
     if not os.path.lexists(path):
         if anchor_of(path):
@@ -76,8 +79,33 @@ def opens(context: Context) -> Iterator[Finding]:
         yield failed(f"the store {path} can't be written: nothing runs", "chmod u+w it and its folder.")
 
 
+def _reached() -> Iterator[Finding]:
+    """The store on a server answers, and it is known what this role may do there."""
+    try:
+        with closing(open_store(create=False)) as store:
+            part, private = store.access()
+    except (ConfigError, StoreError) as error:
+        yield failed(str(error), "Until it answers nothing runs. Mend that, or name another store: HUMANLAYER_STORE=")
+        return
+    where = one_line(store.location)
+    if part == "owner":
+        yield warning(
+            f"the store answers ({where}), to the role that owns it: who has its password may write everything there",
+            "Let agents log in as a member of humanlayer_agents (hla store init --help).",
+        )
+    else:
+        yield ok(f"the store answers ({where}), to a role of the {part}s")
+    if not private:
+        yield warning(
+            "what is said to the store is not encrypted: who is on the way can read it, and answer in its place",
+            "Add ?sslmode=verify-full to its address, and have the server use a certificate.",
+        )
+
+
 def schema(context: Context) -> Iterator[Finding]:
     """Its tables are those of this version."""
+    if is_address(store_location()):
+        return  # it does not open otherwise
     version, newest = _pragma("user_version"), store_schema.newest()
     if not isinstance(version, int):
         return
@@ -108,22 +136,24 @@ def wal(context: Context) -> Iterator[Finding]:
 
 def anchor(context: Context) -> Iterator[Finding]:
     """Its log goes as far as the anchor beside the user's keys says."""
-    path = default_store_path()
-    known = anchor_of(path)
-    if not path.exists() or not path.stat().st_size:
+    try:
+        path, place = default_store_path(), name_of(None)
+    except ConfigError:
+        return  # `opens` says so
+    known = anchor_of(place)
+    if not is_address(place) and (not path.exists() or not path.stat().st_size):
         if known:
             yield failed(Loss(known, None).description, REMEDY)
         return
     if (store := _opened()) is None:
         return
     try:
-        with store.database.read() as connection:
-            loss = loss_of(connection, known) if known else None
+        loss = store.loss()
     except StoreError:
         return  # `log` says so
     finally:
         store.close()
-    if not is_anchored(path):
+    if not is_anchored(place):
         yield warning(
             f"the store is among temporary files ({path}), so it has no anchor: that it was set back, or deleted, "
             "does not show",
@@ -304,18 +334,18 @@ def clock(context: Context) -> Iterator[Finding]:
         yield ok("the clock goes on steadily, and past the newest event of the log")
 
 
-def _opened() -> SQLiteStore | None:
+def _opened() -> SQLStore | None:
     """The store, to read; None where there is none that opens (`opens` says so)."""
     try:
-        return SQLiteStore(default_store_path(), create=False)
-    except StoreError:
+        return open_store(create=False)
+    except (ConfigError, StoreError):
         return None
 
 
 def _pragma(name: str) -> int | str | None:
     """Return what the file itself says; None where it can't be asked."""
     path = default_store_path()
-    if not path.is_file():
+    if is_address(store_location()) or not path.is_file():
         return None
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:

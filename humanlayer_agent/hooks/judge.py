@@ -19,6 +19,7 @@ from humanlayer_agent.approvals.denial_texts import denial_text
 from humanlayer_agent.approvals.gate import MAX_DENIALS, Gate
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Denial, Outcome, Permit
 from humanlayer_agent.approvals.stop import STOPPED
+from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.channels import settings
@@ -30,7 +31,7 @@ from humanlayer_agent.hooks.obstacles import obstacles
 from humanlayer_agent.hooks.permit_use import NOT_RUN
 from humanlayer_agent.hooks.permits import USE_BY_MS, Handed, HandedPermits, Shell, replaced, tool_process
 from humanlayer_agent.hooks.questions import BadQuestion, Question, Reply, in_bash, other_shells
-from humanlayer_agent.locations import default_store_path, is_inside, key_path, state_folder
+from humanlayer_agent.locations import is_address, is_inside, key_path, state_folder, store_location
 from humanlayer_agent.policy import layers
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
@@ -38,8 +39,8 @@ from humanlayer_agent.policy.layers import catalog_files, machine_bundle
 from humanlayer_agent.processes.execution import CommandResult, changes_the_shell
 from humanlayer_agent.safe_text import one_line, warnings
 from humanlayer_agent.shell import DiskReader, keeps_ascii
+from humanlayer_agent.store.access import open_store
 from humanlayer_agent.store.log_heads import signers_at_start
-from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.tools import catalog
 from humanlayer_agent.tools.calls import NotACall, shown
 
@@ -57,6 +58,10 @@ _MARGIN_S = 2.0
 """A human has so much less time than the hook, so that "nobody answered" is said before the hook is late."""
 _POLL_S = 0.05
 _LOGIN_BASH = ("bash", "-lc")
+_NO_SERVER = (
+    "hooks of coding agents can't use a store on a server yet, because they hold each answer against the log's file: "
+    "name a file for them (HUMANLAYER_STORE=/path/store.sqlite3)"
+)
 _TYPED = "The agent may type into {program}, unseen: it could have it run anything."
 _CHANGED = "The policy is not the one that this session began with: what it allows now counts in the next session."
 
@@ -128,7 +133,7 @@ class Judge:
     def __init__(self, *, lasts: bool = True) -> None:
         self._lasts = lasts
         self._lock = threading.Lock()
-        self._opened: SQLiteStore | None = None
+        self._opened: Store | None = None
         self._handed = HandedPermits()
         self._sessions: OrderedDict[object, _Session] = OrderedDict()
 
@@ -266,9 +271,11 @@ class Judge:
         store.record(events.DECISION_LEFT, wanted=wanted, **question.receipt(reply))
         return reply
 
-    def _store(self) -> SQLiteStore:
+    def _store(self) -> Store:
         with self._lock:
-            self._opened = self._opened or SQLiteStore(default_store_path())
+            if self._opened is None and is_address(store_location()):
+                raise StoreError(_NO_SERVER)
+            self._opened = self._opened or open_store()
             return self._opened
 
     def _session(
@@ -282,8 +289,8 @@ class Judge:
                     found.end("its settings have changed")
                 signers = found.signers if found else signers_at_start(store, agent.name, name) if name else None
                 reader = found.reader if found else None
-                with store.database.read() as connection:
-                    began = log_proof.session_policy(connection, agent.name, name, str(project)) if name else None
+                judged = store.first_decision(agent.name, name, str(project)) if name else None
+                began = log_proof.policy_of(judged.event) if judged else None
                 found = _Session(
                     agent, options, project, name, store, self._handed, environ.get("PATH"), signers, reader, began
                 )
@@ -354,7 +361,7 @@ class _Session:
         options: Options,
         project: Path,
         name: str,
-        store: SQLiteStore,
+        store: Store,
         handed: HandedPermits,
         path: str | None = None,
         signers: frozenset[str] | None = None,

@@ -45,6 +45,12 @@ def store_path() -> str:
     """Return the store's file: `locations.default_store_path()`, without what importing that module costs."""
     if named := os.environ.get("HUMANLAYER_STORE"):
         return os.path.expanduser(named)
+    own = os.environ.get("XDG_CONFIG_HOME", "")
+    own = own if os.path.isabs(own) else os.path.expanduser("~/.config")
+    if any(os.path.lexists(f"{folder}/humanlayer-agent/store.yaml") for folder in (own, "/etc")):
+        from humanlayer_agent.locations import default_store_path
+
+        return str(default_store_path())
     if sys.platform == "darwin":
         base = os.path.expanduser("~/Library/Application Support")
     else:
@@ -117,7 +123,7 @@ def _check_run(log: "_Log", judged: _Event, data: bytes, pid: int | None) -> Non
         return  # humans have answered it, or are asked
     if run["instance"] != str(session):
         raise _unproven("it is of another session")
-    if _policy(judged) != session_policy(log.connection, run["agent"], run["instance"], run["project"]):
+    if policy_of(judged) != session_policy(log.connection, run["agent"], run["instance"], run["project"]):
         raise _unproven("the policy is not the one that this session began with")
 
 
@@ -132,11 +138,12 @@ def session_policy(connection: sqlite3.Connection, agent: str, session: str, pro
             "SELECT body FROM audit_event WHERE run = ? AND type = 'decision.evaluated' ORDER BY seq LIMIT 1", run[0]
         )
         if found is not None:
-            return _policy(log.fields(found["body"]))
+            return policy_of(log.fields(found["body"]))
     return None
 
 
-def _policy(decision: _Event) -> Policy:
+def policy_of(decision: _Event) -> Policy:
+    """Return the policy by which a decision was made."""
     return str(decision["policy_digest"]), bool(decision["enforced"])
 
 

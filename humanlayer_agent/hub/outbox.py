@@ -8,7 +8,7 @@ from humanlayer_agent.approvals.absences import Absence
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.approvals.delivery import Delivery, Presentation, Waiting
 from humanlayer_agent.approvals.delivery_failures import level_due
-from humanlayer_agent.approvals.store_interface import Store, now_ms
+from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.audit import events
 from humanlayer_agent.channels.contract import Audience
 from humanlayer_agent.errors import ConfigError
@@ -76,11 +76,13 @@ class Outbox:
         clock: the time in ms.
     """
 
-    def __init__(self, store: Store, channel: str, authority: Authority, *, clock: Callable[[], int] = now_ms) -> None:
+    def __init__(
+        self, store: Store, channel: str, authority: Authority, *, clock: Callable[[], int] | None = None
+    ) -> None:
         self._store = store
         self._channel = channel
         self._authority = authority
-        self._clock = clock
+        self._clock = clock or store.now
         self._plans: dict[str, _Plan] = {}
         self._away: tuple[Absence, ...] = ()  # when those were made
         self._on_call = OnCallNames()

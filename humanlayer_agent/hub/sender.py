@@ -8,7 +8,7 @@ from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.conversation import describe
 from humanlayer_agent.approvals.delivery import Delivery, Presentation
 from humanlayer_agent.approvals.model import ApprovalRequest
-from humanlayer_agent.approvals.store_interface import Store, now_ms
+from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.channels.contract import Channel, Outcome, Ref, Retry, Undeliverable
 from humanlayer_agent.errors import StoreError
@@ -39,7 +39,7 @@ class Sender:
         *,
         stopping: threading.Event,
         say: Callable[[str], None] = lambda line: None,
-        clock: Callable[[], int] = now_ms,
+        clock: Callable[[], int] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -47,7 +47,7 @@ class Sender:
         self._authority = authority
         self._stopping = stopping
         self._say = say
-        self._clock = clock
+        self._clock = clock or store.now
         self._monotonic = monotonic
         self._free_at = float("-inf")
         self._tries: dict[str, tuple[int, float]] = {}  # by presentation: failures, and when it may be tried again

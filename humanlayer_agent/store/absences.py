@@ -5,7 +5,6 @@ heard for the time as well, should a clock be set back.
 """
 
 import secrets
-import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -25,9 +24,9 @@ from humanlayer_agent.approvals.model import Approver, Refused
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.keys.signing import Signer
-from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.rows import said_approver, storable
 from humanlayer_agent.store.statements import Ledger, Log
+from humanlayer_agent.store.transactions import Row, Transactions
 
 _SAID = f"SELECT seq, hash, body FROM audit_event WHERE type = '{events.ABSENCE_SAID.name}' ORDER BY seq"
 _ENDED = f"SELECT seq, hash, body FROM audit_event WHERE type = '{events.ABSENCE_ENDED.name}' ORDER BY seq"
@@ -44,7 +43,10 @@ class SQLiteAbsences:
     """
 
     def __init__(
-        self, database: Database, transaction: Callable[[], AbstractContextManager[Ledger]], clock: Callable[[], int]
+        self,
+        database: Transactions,
+        transaction: Callable[[], AbstractContextManager[Ledger]],
+        clock: Callable[[], int],
     ) -> None:
         self._database = database
         self._transaction = transaction
@@ -143,7 +145,7 @@ def _told(log: Log) -> tuple[list[tuple[int, Absence]], set[str]]:
     return [each for name, each in said.items() if name not in ended], ended
 
 
-def _ended(row: sqlite3.Row, said: dict[str, tuple[int, Absence]]) -> list[str]:
+def _ended(row: Row, said: dict[str, tuple[int, Absence]]) -> list[str]:
     """Return the ids of what an event ends: all that was said before it, where it can't be read."""
     try:
         ids = Entry(row["seq"], row["hash"], row["body"].encode()).event["absences"]
@@ -152,7 +154,7 @@ def _ended(row: sqlite3.Row, said: dict[str, tuple[int, Absence]]) -> list[str]:
         return [each for each, (seq, _) in said.items() if seq < row["seq"]]
 
 
-def _absence(row: sqlite3.Row) -> Absence | None:
+def _absence(row: Row) -> Absence | None:
     try:
         event = Entry(row["seq"], row["hash"], row["body"].encode()).event
         who = event["approver"]

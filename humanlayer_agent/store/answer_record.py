@@ -6,7 +6,6 @@ decided by counting the signed votes again (`votes.tally`).
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -34,6 +33,7 @@ from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.store.grants import give
 from humanlayer_agent.store.rows import load_action, load_decision, load_demands, load_rule, sayable, storable
 from humanlayer_agent.store.statements import Ledger, Log
+from humanlayer_agent.store.transactions import Row
 
 _REACHED: dict[str, RequestState] = {
     "approve": "approved",
@@ -103,7 +103,7 @@ def record_answer(
     return result
 
 
-def _counted(ledger: Ledger, row: sqlite3.Row, answer: Answer, missing: int) -> VoteResult:
+def _counted(ledger: Ledger, row: Row, answer: Answer, missing: int) -> VoteResult:
     """Change the request as a recorded answer demands, after which so many approvals are missing."""
     by = answer.approver.principal
     state = _REACHED[answer.kind]
@@ -119,7 +119,7 @@ def _counted(ledger: Ledger, row: sqlite3.Row, answer: Answer, missing: int) -> 
     return VoteResult("recorded", state)
 
 
-def demanded(ledger: Log, row: sqlite3.Row, person: str, rule: ApprovalRule) -> str:
+def demanded(ledger: Log, row: Row, person: str, rule: ApprovalRule) -> str:
     """Return what `person` has to type to approve a request, because their last answers came too quickly; "" where they
     need not.
     """
@@ -136,7 +136,7 @@ def demanded(ledger: Log, row: sqlite3.Row, person: str, rule: ApprovalRule) -> 
     return to_type(load_decision(row["decision"])) if hasty else ""
 
 
-def _too_hasty(ledger: Ledger, row: sqlite3.Row, answer: Answer, seat: Seat, rule: ApprovalRule) -> Refusal | None:
+def _too_hasty(ledger: Ledger, row: Row, answer: Answer, seat: Seat, rule: ApprovalRule) -> Refusal | None:
     wanted = demanded(ledger, row, seat.person, rule) if answer.kind == "approve" else ""
     if not wanted or is_typed(wanted, answer.comment):
         return None
@@ -144,7 +144,7 @@ def _too_hasty(ledger: Ledger, row: sqlite3.Row, answer: Answer, seat: Seat, rul
     return Refusal("hasty", f"{quickly}: write what this is about with the approval: {wanted}")
 
 
-def _missing(ledger: Ledger, votes: Sequence[Vote], row: sqlite3.Row, rule: ApprovalRule) -> int:
+def _missing(ledger: Ledger, votes: Sequence[Vote], row: Row, rule: ApprovalRule) -> int:
     """Return how many approvals a request with these votes still needs, as far as its rows say: one more than its route
     wants, where one of those who approved it has approved too many others within the hour.
     """
@@ -166,7 +166,7 @@ def _tired(ledger: Ledger, vote: Vote, rule: ApprovalRule) -> bool:
 
 
 def _admitted(
-    row: sqlite3.Row | None, answer: Answer, authority: Authority, signer: Signer, *, revoking: bool
+    row: Row | None, answer: Answer, authority: Authority, signer: Signer, *, revoking: bool
 ) -> tuple[ApprovalRule, Seat] | Refusal:
     """The rule that an answer falls under and who gives it, or why it can't count."""
     if row is None:
@@ -199,7 +199,7 @@ def _admitted(
     return rule, seat
 
 
-def as_asked(row: sqlite3.Row) -> Action | None:
+def as_asked(row: Row) -> Action | None:
     """Return the action of a stored request that is still what its digest says; None for any other: what is shown of it
     must be what is approved.
     """
@@ -221,7 +221,7 @@ def as_asked(row: sqlite3.Row) -> Action | None:
         return None
 
 
-def read_request(row: sqlite3.Row) -> ApprovalRequest:
+def read_request(row: Row) -> ApprovalRequest:
     """The request in a row of the table; what was not read beside it (who decided, with which words) is empty."""
     asked, more = as_asked(row), row.keys()
     return ApprovalRequest(
@@ -275,13 +275,13 @@ def _has_answered(votes: Sequence[Vote], seat: Seat, approver: Approver) -> bool
     )
 
 
-def _is_plan(row: sqlite3.Row) -> bool:
+def _is_plan(row: Row) -> bool:
     with suppress(*_UNREADABLE):
         return load_action(row["action"]).type == PLAN
     return False
 
 
-def _scope(ledger: Ledger, row: sqlite3.Row, answer: Answer) -> str | Refusal:
+def _scope(ledger: Ledger, row: Row, answer: Answer) -> str | Refusal:
     """The scope that an answer chose of those that are offered, as it is signed; "" where it chose none.
 
     It is made of what the row says must be approved: that has to be what the log says that was asked.
@@ -321,7 +321,7 @@ def _refusal(code: str) -> Refusal:
     return Refusal(code, REFUSALS[code])
 
 
-def _refused(ledger: Ledger, request_id: str, answer: Answer, row: sqlite3.Row | None, refusal: Refusal) -> VoteResult:
+def _refused(ledger: Ledger, request_id: str, answer: Answer, row: Row | None, refusal: Refusal) -> VoteResult:
     ledger.say_vote(
         events.VOTE_REFUSED,
         request_id,
@@ -334,7 +334,7 @@ def _refused(ledger: Ledger, request_id: str, answer: Answer, row: sqlite3.Row |
     return VoteResult("refused", row["state"] if row else None, refusal.reason, refusal.code)
 
 
-def _repeated(ledger: Ledger, row: sqlite3.Row | None, vote: Vote, request_id: str, answer: Answer) -> VoteResult:
+def _repeated(ledger: Ledger, row: Row | None, vote: Vote, request_id: str, answer: Answer) -> VoteResult:
     """An answer whose id we have seen: the channel delivered it twice, or somebody uses the id of another."""
     who = vote.approver
     given = (request_id, answer.kind, answer.approver, answer.presented_digest, answer.edited, bool(answer.scope))
@@ -405,7 +405,7 @@ def collectable(ledger: Ledger, draft: ApprovalRequest, authority: Authority) ->
     return known
 
 
-def _known(row: sqlite3.Row, draft: ApprovalRequest) -> ApprovalRequest:
+def _known(row: Row, draft: ApprovalRequest) -> ApprovalRequest:
     """The stored request that is the same as `draft`, as far as nothing has to be believed."""
     timeout = draft.expires - draft.created
     expires = min(row["expires"], draft.expires)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 from humanlayer_agent.errors import StoreError, StoreTampered
 from humanlayer_agent.store import schema
@@ -112,6 +113,15 @@ class Database:
                 raise
 
     @contextmanager
+    def purge(self) -> Iterator[sqlite3.Connection]:
+        """The same, for one that deletes: what it deletes is overwritten in the file."""
+        with self.read() as connection:
+            connection.execute("PRAGMA secure_delete=ON")
+        with self.write() as connection:
+            connection.execute("PRAGMA defer_foreign_keys=ON")
+            yield connection
+
+    @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep the other threads of this process from the connection meanwhile."""
         self._check_process()
@@ -142,6 +152,23 @@ class Database:
                     self._connection.close()
                 self._connection = None
                 self._forget_log()
+
+    def again(self) -> "Database":
+        """Another connection to the same file, only to read."""
+        return Database(self.path, create=False)
+
+    kind: Literal["sqlite"] = "sqlite"
+
+    def version_and_size(self) -> tuple[int, int]:
+        """Return the version of its schema, and the bytes that the file takes."""
+        with self.read() as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            return version, self.path.stat().st_size
+
+    @property
+    def place(self) -> str:
+        """The path, as text."""
+        return str(self.path)
 
     @property
     def is_open(self) -> bool:

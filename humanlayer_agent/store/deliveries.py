@@ -2,7 +2,6 @@
 
 import json
 import secrets
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -14,9 +13,9 @@ from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.processes import identity
 from humanlayer_agent.store import heartbeats
-from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.rows import storable
 from humanlayer_agent.store.statements import Ledger
+from humanlayer_agent.store.transactions import Connection, Row, Transactions
 
 ABANDONED = (
     "(request.state IN ('pending', 'withdrawn') AND EXISTS (SELECT 1 FROM run WHERE run.id = request.run_id "
@@ -46,12 +45,12 @@ class SQLiteSurfaces:
         database: of the store. clock: the time in ms.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], int]) -> None:
+    def __init__(self, database: Transactions, clock: Callable[[], int]) -> None:
         self._database = database
         self._clock = clock
 
     @contextmanager
-    def _transaction(self) -> Iterator[tuple[Ledger, sqlite3.Connection]]:
+    def _transaction(self) -> Iterator[tuple[Ledger, Connection]]:
         with self._database.write() as connection:
             yield Ledger(connection, self._clock()), connection
 
@@ -61,7 +60,7 @@ class SQLiteSurfaces:
         with self._transaction() as (ledger, db):
             found = ledger.rows("SELECT * FROM lease WHERE channel = ?", channel)
             former = found[0] if found else None
-            beat = (*heartbeats.clock(), ttl_ms)
+            beat = (*heartbeats.clock(db), ttl_ms)
             if former is not None and former["holder"] == holder:
                 db.execute("UPDATE lease SET clock = ?, beat = ?, ttl = ? WHERE channel = ?", (*beat, channel))
                 _close_spent(db, channel)
@@ -70,8 +69,9 @@ class SQLiteSurfaces:
                 return False
             me = identity.identity()
             db.execute(
-                "INSERT OR REPLACE INTO lease (channel, holder, process, taken, clock, beat, ttl) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO lease (channel, holder, process, taken, clock, beat, ttl) VALUES (?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (channel) DO UPDATE SET holder = excluded.holder, process = excluded.process, "
+                "taken = excluded.taken, clock = excluded.clock, beat = excluded.beat, ttl = excluded.ttl",
                 (channel, holder, me, ledger.now, *beat),
             )
             before = former["process"] if former else None
@@ -124,8 +124,8 @@ class SQLiteSurfaces:
                 return None
             changed = db.execute(
                 "INSERT INTO delivery (request_id, step, channel, at) VALUES (?1, ?2, ?3, ?4) "
-                "ON CONFLICT (request_id, step) DO UPDATE SET attempts = attempts + 1, at = ?4 "
-                "WHERE state = 'sending' AND channel = ?3",
+                "ON CONFLICT (request_id, step) DO UPDATE SET attempts = delivery.attempts + 1, at = ?4 "
+                "WHERE delivery.state = 'sending' AND delivery.channel = ?3",
                 (request_id, step, channel, ledger.now),
             )
             if not changed.rowcount:
@@ -184,7 +184,7 @@ class SQLiteSurfaces:
                 again = retry_at is not None
                 self._say(ledger, events.PRESENTATION_FAILED, request_id, channel, step, why=why, again=again)
 
-    def _delivery(self, ledger: Ledger, request_id: str, step: int) -> sqlite3.Row:
+    def _delivery(self, ledger: Ledger, request_id: str, step: int) -> Row:
         (row,) = ledger.rows("SELECT * FROM delivery WHERE request_id = ? AND step = ?", request_id, step)
         return row
 
@@ -224,7 +224,7 @@ class SQLiteSurfaces:
                 ledger, events.PRESENTATION_FAILED, *_where(row), place=row["place"], why=storable(why), again=False
             )
 
-    def _presentation(self, ledger: Ledger, presentation_id: str) -> sqlite3.Row:
+    def _presentation(self, ledger: Ledger, presentation_id: str) -> Row:
         found = ledger.rows("SELECT * FROM presentation WHERE id = ?", presentation_id)
         if not found:
             raise StoreError(f"there is no presentation {presentation_id}")
@@ -242,11 +242,11 @@ class SQLiteSurfaces:
         )
 
 
-def _where(row: sqlite3.Row) -> tuple[str, str, int]:
+def _where(row: Row) -> tuple[str, str, int]:
     return row["request_id"], row["channel"], row["step"]
 
 
-def _close_spent(db: sqlite3.Connection, channel: str) -> None:
+def _close_spent(db: Connection, channel: str) -> None:
     """Close the places that show an approval that was used: they need nobody's attention any more."""
     db.execute(
         f"UPDATE presentation SET open = 0 WHERE channel = ? AND open = 1 AND shown LIKE 'approved %' AND {_SPENT}",
@@ -254,7 +254,7 @@ def _close_spent(db: sqlite3.Connection, channel: str) -> None:
     )
 
 
-def _read(row: sqlite3.Row) -> Presentation:
+def _read(row: Row) -> Presentation:
     return Presentation(
         id=row["id"],
         request_id=row["request_id"],

@@ -5,7 +5,6 @@ a grant was used and that it was revoked, whatever its row says, and what time i
 """
 
 import json
-import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -29,9 +28,9 @@ from humanlayer_agent.approvals.votes import granting
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import said
 from humanlayer_agent.policy.decision import COMMAND, PolicyDecision, Verdict
-from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.rows import load_decision, read_vote, storable
 from humanlayer_agent.store.statements import REQUEST_EVENTS, Ledger
+from humanlayer_agent.store.transactions import Connection, Row, Transactions
 
 _TOLD = (
     "SELECT type, count(*) AS times FROM audit_event WHERE type IN ('grant.used', 'grant.revoked') "
@@ -70,7 +69,7 @@ class _Proved:
         )
 
 
-def give(ledger: Ledger, row: sqlite3.Row, votes: Sequence[Vote]) -> None:
+def give(ledger: Ledger, row: Row, votes: Sequence[Vote]) -> None:
     """Make the grant of a request that was approved just now, where all of its approvals have a scope."""
     approvals = [vote for vote in votes if vote.answer == "approve"]
     scopes = [scope for vote in approvals if (scope := read_scope(vote.scope)) is not None]
@@ -203,7 +202,7 @@ class SQLiteGrants:
 
     def __init__(
         self,
-        database: Database,
+        database: Transactions,
         transaction: Callable[[], AbstractContextManager[Ledger]],
         admitted: Callable[[Action, PolicyDecision, str, Authority], AbstractContextManager[Ledger]],
         judged: Callable[..., None],
@@ -268,7 +267,7 @@ class SQLiteGrants:
         return found is not None and found["state"] not in ("open", "terminated")
 
     @staticmethod
-    def _votes(connection: sqlite3.Connection, request_id: str) -> tuple[Vote, ...]:
+    def _votes(connection: Connection, request_id: str) -> tuple[Vote, ...]:
         rows = connection.execute(
             "SELECT * FROM vote WHERE request_id = ? AND answer = 'approve' ORDER BY rowid", (request_id,)
         )
@@ -375,7 +374,7 @@ def _count(ledger: Ledger, grant: _Proved, permit_id: str) -> GrantUse:
     return use
 
 
-def _used_for(row: sqlite3.Row) -> UsedFor:
+def _used_for(row: Row) -> UsedFor:
     used, judged = json.loads(row["used"]), json.loads(row["judged"] or "{}")
     same = judged.get("permit") == used["permit"]
     run, agent, command = (said(judged.get(name)) if same else "" for name in ("run", "agent", "command"))

@@ -9,13 +9,13 @@ matter: it may be late, because the machine slept or is loaded.
 """
 
 import os
-import sqlite3
 import threading
 import time
+from typing import Protocol, runtime_checkable
 
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.processes import identity
-from humanlayer_agent.store.connection import Database
+from humanlayer_agent.store.transactions import Connection, Row, Transactions
 
 EVERY = 5.0
 """Seconds between two heartbeats of a process."""
@@ -30,21 +30,33 @@ LEFT_MS = 45_000
 """After so long without one, what a process that is gone has asked is withdrawn: until then the same agent, started
 again, may go on waiting for it."""
 
+
+@runtime_checkable
+class Clocked(Protocol):
+    """A connection to a database with a clock of its own."""
+
+    def clock(self) -> tuple[str, int]:
+        """Return its name, and the time in ms."""
+        ...
+
+
 _GOING_ON = (
     "SELECT id FROM run WHERE state IN ('open', 'terminated') UNION "
     "SELECT run_id FROM execution JOIN permit ON permit.id = permit_id WHERE execution.state = 'started'"
 )
 
 
-def clock() -> tuple[str, int]:
-    """Return the store's clock: its name, and the time in ms. A store on a server would have the server's.
+def clock(db: Connection) -> tuple[str, int]:
+    """Return the store's clock: its name, and the time in ms. A store on a server has the server's.
 
-    Here it is this machine's, which stands still while that sleeps: nobody could give a sign of life then.
+    That of a file is this machine's, which stands still while that sleeps: nobody could give a sign of life then.
     """
+    if isinstance(db, Clocked):
+        return db.clock()
     return identity.clock_source(), time.monotonic_ns() // 1_000_000
 
 
-def is_gone(db: sqlite3.Connection, run: sqlite3.Row) -> bool:
+def is_gone(db: Connection, run: Row) -> bool:
     """Tell whether the process of a run is gone.
 
     Args:
@@ -55,7 +67,7 @@ def is_gone(db: sqlite3.Connection, run: sqlite3.Row) -> bool:
     return _silent(db, f"run {run['run_id']}", run, SILENT_MS) if alive is None else not alive
 
 
-def is_left(db: sqlite3.Connection, run: sqlite3.Row) -> bool:
+def is_left(db: Connection, run: Row) -> bool:
     """Tell whether nobody waits any more for what a run that was lost has asked.
 
     A process that is there keeps its requests, whatever was thought of its run.
@@ -69,7 +81,7 @@ def is_left(db: sqlite3.Connection, run: sqlite3.Row) -> bool:
     return _silent(db, f"run {run['run_id']}", run, LEFT_MS)
 
 
-def holds(db: sqlite3.Connection, lease: sqlite3.Row, *, note: bool = True) -> bool:
+def holds(db: Connection, lease: Row, *, note: bool = True) -> bool:
     """Tell whether a lease on a channel is somebody's at this moment.
 
     Args:
@@ -80,12 +92,12 @@ def holds(db: sqlite3.Connection, lease: sqlite3.Row, *, note: bool = True) -> b
     return not _silent(db, f"lease {lease['channel']}", lease, lease["ttl"], note=note)
 
 
-def forget_run(db: sqlite3.Connection, run_id: str) -> None:
+def forget_run(db: Connection, run_id: str) -> None:
     """Drop what was noted of the silence of a run that has ended, and left nothing that waits."""
     db.execute("DELETE FROM silence WHERE what = ?", (f"run {run_id}",))
 
 
-def forget_lost_runs(db: sqlite3.Connection) -> None:
+def forget_lost_runs(db: Connection) -> None:
     """Drop what was noted of the silence of runs that are lost and have left nothing that waits."""
     db.execute(
         "DELETE FROM silence WHERE what LIKE 'run %' AND EXISTS (SELECT 1 FROM run WHERE id = substr(what, 5) AND "
@@ -93,9 +105,9 @@ def forget_lost_runs(db: sqlite3.Connection) -> None:
     )
 
 
-def _silent(db: sqlite3.Connection, what: str, sign: sqlite3.Row, limit: int, *, note: bool = True) -> bool:
+def _silent(db: Connection, what: str, sign: Row, limit: int, *, note: bool = True) -> bool:
     """Tell whether the last sign of life has been the newest for `limit` ms. What can't be told yet is noted."""
-    name, now = clock()
+    name, now = clock(db)
     if sign["clock"] == name and sign["beat"] <= now:
         return bool(now - sign["beat"] >= limit)
     noted = db.execute(
@@ -106,7 +118,9 @@ def _silent(db: sqlite3.Connection, what: str, sign: sqlite3.Row, limit: int, *,
         return bool(now - noted["since"] >= limit)
     if note:
         db.execute(
-            "INSERT OR REPLACE INTO silence (watcher, what, clock, beat, since) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO silence (watcher, what, clock, beat, since) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (what, watcher) DO UPDATE "
+            "SET clock = excluded.clock, beat = excluded.beat, since = excluded.since",
             (name, what, sign["clock"], sign["beat"], now),
         )
     return False
@@ -118,7 +132,7 @@ class Heart:
     Nothing is written while no run of this process goes on.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Transactions) -> None:
         self._database = database
         self._lock = threading.Lock()
         self._stopped: threading.Event | None = None  # that of the thread that is there
@@ -139,7 +153,7 @@ class Heart:
                 self._stopped = None
 
 
-def _beat_on(database: Database, process: str, stopped: threading.Event) -> None:
+def _beat_on(database: Transactions, process: str, stopped: threading.Event) -> None:
     late = False
     while not stopped.wait(AGAIN if late else EVERY):
         try:
@@ -153,14 +167,16 @@ def _beat_on(database: Database, process: str, stopped: threading.Event) -> None
             database.close()  # it was closed meanwhile, and we have opened it again
 
 
-def beat(database: Database, process: str) -> None:
+def beat(database: Transactions, process: str) -> None:
     """Write that a process lives, where a run of it goes on.
 
     Raises:
         StoreError: it can't be written.
     """
     with database.write() as db:
-        db.execute(f"UPDATE run SET clock = ?, beat = ? WHERE process = ? AND id IN ({_GOING_ON})", (*clock(), process))
+        db.execute(
+            f"UPDATE run SET clock = ?, beat = ? WHERE process = ? AND id IN ({_GOING_ON})", (*clock(db), process)
+        )
 
 
 _no_fork = threading.Lock()

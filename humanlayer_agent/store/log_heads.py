@@ -3,7 +3,6 @@ written.
 """
 
 import logging
-import sqlite3
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,15 +19,18 @@ from humanlayer_agent.errors import ConfigError, StoreError, StoreTampered
 from humanlayer_agent.keys.key_file import AuditKey
 from humanlayer_agent.keys.signing import Signer, process_signer
 from humanlayer_agent.locations import audit_key_path
-from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.log_position import LogPosition
 from humanlayer_agent.store.rows import said_approver, storable
 from humanlayer_agent.store.statements import Ledger
+from humanlayer_agent.store.transactions import Transactions
 from humanlayer_agent.store.verification_record import forget
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.store_interface import Store
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.store.sqlite import SQLStore
+
+_OF_WHAT_WAS_ASKED = {"IntegrityError", "ProgrammingError", "DataError", "ValueError", "OverflowError"}
+"""Errors that are no fault of the log: those of Python, and those that every database's module has (PEP 249)."""
 
 logger = logging.getLogger("humanlayer_agent")
 
@@ -55,7 +57,7 @@ def note_signers(store: "Store", signers: Collection[str]) -> None:
 
 
 def accept_loss(
-    store: "SQLiteStore", loss: Loss, approver: Approver, comment: str, authority: Authority, signer: Signer
+    store: "SQLStore", loss: Loss, approver: Approver, comment: str, authority: Authority, signer: Signer
 ) -> Refused | None:
     """Go on without what is lost: that is signed, and said in the log. Anchors reach as far as the log from then on.
 
@@ -135,7 +137,7 @@ class Keeper:
     def failed(self, error: StoreError, now: int) -> None:
         """A write came to nothing. What only does not fit the schema is no fault of the log."""
         cause = error.__cause__
-        if isinstance(cause, sqlite3.IntegrityError | sqlite3.ProgrammingError | ValueError | OverflowError):
+        if _OF_WHAT_WAS_ASKED & {kind.__name__ for kind in type(cause).__mro__}:
             return
         tampered = isinstance(error, StoreTampered) or "while it was in use" in str(error)
         if cause is None and not tampered:  # what a method itself refuses
@@ -159,19 +161,16 @@ class Keeper:
 
     # Heads
 
-    def due(self, database: Database, ledger: Ledger) -> bool:
-        """Tell whether a head is due after this transaction. (Another process may have written one meanwhile.)"""
-        if ledger.last is None:
-            return False
-        if self._last_head is None or self._is_due(ledger):
+    def due(self, database: Transactions, last: int, now: int) -> bool:
+        """Tell whether a head is due after this event. (Another process may have written one meanwhile.)"""
+        if self._last_head is None or self._is_due(last, now):
             with database.read() as connection:
-                self._last_head = _last_head(Ledger(connection, ledger.now))
-        return self._is_due(ledger)
+                self._last_head = _last_head(Ledger(connection, now))
+        return self._is_due(last, now)
 
-    def _is_due(self, ledger: Ledger) -> bool:
-        assert ledger.last is not None
-        seq, at = self._last_head or (0, ledger.now)
-        return ledger.last.seq - seq >= EVERY_EVENTS or ledger.now - at >= EVERY_MS
+    def _is_due(self, last: int, now: int) -> bool:
+        seq, at = self._last_head or (0, now)
+        return last - seq >= EVERY_EVENTS or now - at >= EVERY_MS
 
     def signer(self) -> tuple[Signs, KeyKind]:
         """The key for heads, and whose it is. It is read now: not while the log is locked."""

@@ -6,7 +6,6 @@ A log that was set back agrees with itself, whoever looks for the first time. Wh
 import json
 import os
 import re
-import sqlite3
 import weakref
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from humanlayer_agent.audit.anchor import (
 )
 from humanlayer_agent.audit.heads import Head, is_signed
 from humanlayer_agent.errors import StoreTampered
+from humanlayer_agent.store.transactions import Connection
 
 _IDENTITY = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _NEWEST = "SELECT seq, hash FROM audit_event ORDER BY seq DESC LIMIT 1"
@@ -41,10 +41,10 @@ class LogPosition:
     """The newest event that this process has seen, and the anchor that it shares with others.
 
     Args:
-        path: of the store.
+        path: of the store, or where else it is (an address).
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
         self.seen: tuple[int, str] | None = None
         self.anchor: Anchor | None = None
         self.store = ""  # the identity of the log, once it is compared with its anchor
@@ -78,7 +78,12 @@ class LogPosition:
         if found := read_anchor(self._file):
             self.anchor, self._compared = found, self.anchor is not None and found.head == self.anchor.head
 
-    def check(self, connection: sqlite3.Connection) -> None:
+    @property
+    def is_settled(self) -> bool:
+        """Tell whether nothing has to be compared but what was seen last."""
+        return self._compared and self.seen is not None
+
+    def check(self, connection: Connection) -> None:
         """Make sure, in a transaction, that the log still holds what was seen, and what the anchor says.
 
         Raises:
@@ -99,7 +104,7 @@ class LogPosition:
             self._compared = True
         self.seen = newest
 
-    def newest(self, connection: sqlite3.Connection) -> tuple[int, str] | None:
+    def newest(self, connection: Connection) -> tuple[int, str] | None:
         row = connection.execute(_NEWEST).fetchone()
         return (row[0], row[1]) if row else None
 
@@ -147,7 +152,7 @@ class LogPosition:
         self.anchor, self._compared, self._state = anchor, True, _state(str(self._file))
 
 
-def loss_of(connection: sqlite3.Connection, anchor: Anchor) -> Loss | None:
+def loss_of(connection: Connection, anchor: Anchor) -> Loss | None:
     """What an anchor names and the log has no more; None where nothing is missing, or nobody has signed the anchor."""
     newest = connection.execute("SELECT seq, hash, body FROM audit_event ORDER BY seq DESC LIMIT 1").fetchone()
     known = anchor.head.seq, anchor.head.hash
@@ -161,7 +166,7 @@ def loss_of(connection: sqlite3.Connection, anchor: Anchor) -> Loss | None:
         return Loss(anchor, newest[0])
 
 
-def _identity(connection: sqlite3.Connection) -> str:
+def _identity(connection: Connection) -> str:
     """Return the identity that the log's first event gives it; "" where none can be read."""
     row = connection.execute("SELECT body FROM audit_event WHERE seq = 0").fetchone()
     try:
@@ -170,7 +175,7 @@ def _identity(connection: sqlite3.Connection) -> str:
         return ""
 
 
-def _holds(connection: sqlite3.Connection, newest: tuple[int, str] | None, known: tuple[int, str]) -> bool:
+def _holds(connection: Connection, newest: tuple[int, str] | None, known: tuple[int, str]) -> bool:
     if newest is None or newest[0] < known[0]:
         return False
     if newest[0] == known[0]:

@@ -4,7 +4,6 @@ Rows say what happened; only signed votes, counted under the authority of the pr
 say that it may happen. The log is heard as well: a request that was made to live again leaves its end in there.
 """
 
-import sqlite3
 from dataclasses import dataclass
 
 from humanlayer_agent.action import INERT
@@ -18,6 +17,7 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes import identity
 from humanlayer_agent.store.grants import unproved_grants
 from humanlayer_agent.store.statements import Ledger, Log
+from humanlayer_agent.store.transactions import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def prove(ledger: Ledger, request: ApprovalRequest, authority: Authority) -> Pro
     return Proof(counted.approvals, counted.decided + request.valid_for)
 
 
-def strange(permit: Permit, row: sqlite3.Row) -> str:
+def strange(permit: Permit, row: Row) -> str:
     """Return why `permit` is not this run's to use, nor this process's; "" where it is.
 
     Args:
@@ -57,7 +57,7 @@ def strange(permit: Permit, row: sqlite3.Row) -> str:
     return ""
 
 
-def unproved(ledger: Ledger, permit: Permit, row: sqlite3.Row, digest: str, authority: Authority) -> str:
+def unproved(ledger: Ledger, permit: Permit, row: Row, digest: str, authority: Authority) -> str:
     """Return why `permit` may not be used although its row may say so; "" where it is proved.
 
     Args:
@@ -132,7 +132,7 @@ _SPANS = {"hour": 3_600_000, "day": 86_400_000}
 _PER = {"run": "in one run", "hour": "in an hour", "day": "in a day"}
 
 
-def why_refused(row: sqlite3.Row | None, digest: str, now: int) -> str:
+def why_refused(row: Row | None, digest: str, now: int) -> str:
     """Return what the rows themselves say against a use; "" where they say nothing."""
     if row is None:
         return "there is no such permit"

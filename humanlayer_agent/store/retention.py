@@ -4,27 +4,14 @@ The log keeps every event, with commands as they were redacted, so the chain sta
 What has to be gone is found again by the verifier (`settled`).
 """
 
-from dataclasses import dataclass
-
+from humanlayer_agent.approvals.store_interface import Purged
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.heads import Head
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.store.retention_scope import FORM, Bounds, Settled
 from humanlayer_agent.store.rows_against_log import Agreement
-from humanlayer_agent.store.sqlite import SQLiteStore, entry_of, read_verified
+from humanlayer_agent.store.sqlite import SQLStore, entry_of, read_verified
 from humanlayer_agent.store.statements import Ledger
-
-
-@dataclass(frozen=True, slots=True)
-class Purged:
-    """The numbers of rows that went, or would go."""
-
-    requests: int
-    votes: int
-    permits: int
-
-    def __bool__(self) -> bool:
-        return bool(self.requests or self.permits)
 
 
 class Purge:
@@ -46,7 +33,7 @@ class Purge:
             purge.erase()
     """
 
-    def __init__(self, store: SQLiteStore, *, before: int, exported: Head) -> None:
+    def __init__(self, store: SQLStore, *, before: int, exported: Head) -> None:
         self._store = store
         self._told = Agreement()
         self._bounds = Bounds(before, exported.seq)
@@ -100,8 +87,7 @@ def _counted(gone: Settled) -> Purged:
 
 
 def _delete(ledger: Ledger, gone: Settled, bounds: Bounds) -> None:
-    ledger.change("PRAGMA defer_foreign_keys=ON")
-    ledger.change("INSERT INTO purging (only, before, through) VALUES (1, ?, ?)", bounds.before, bounds.through)
+    ledger.change('INSERT INTO purging ("only", before, through) VALUES (1, ?, ?)', bounds.before, bounds.through)
     for id_ in gone.permits:
         ledger.change("DELETE FROM execution WHERE permit_id = ?", id_)
         ledger.change("DELETE FROM grant_use WHERE permit_id = ?", id_)

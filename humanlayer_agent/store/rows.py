@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import sqlite3
 from typing import Any
 
 from humanlayer_agent.action import QUESTION, Action, FileDigest
@@ -24,6 +23,7 @@ from humanlayer_agent.policy.decision import (
     Verdict,
 )
 from humanlayer_agent.shell import HOST, Effect, View
+from humanlayer_agent.store.transactions import Row
 
 _KEPT = tuple(
     str.split("content type cwd project interpreter agent run_id step call_id model_intent subagent tool arguments")
@@ -207,8 +207,8 @@ def enforcement_fields(decision: PolicyDecision) -> dict[str, Any]:
 
 
 def storable(text: str) -> str:
-    """`text` as SQLite can hold it: what is not Unicode is escaped, as with backslashes."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    """`text` as every database can hold it: what is not Unicode is escaped, as with backslashes, and so is NUL."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def sayable(value: Any) -> Any:
@@ -224,7 +224,7 @@ def said_approver(approver: Any) -> dict[str, Any]:
     return said
 
 
-def read_vote(row: sqlite3.Row) -> Vote:
+def read_vote(row: Row) -> Vote:
     """The vote in a row of the table."""
     answer: AnswerKind = row["answer"]
     return Vote(

@@ -4,7 +4,6 @@ The chain shows an edited log. A row edited with SQL, with the triggers dropped,
 """
 
 import hashlib
-import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from humanlayer_agent.redaction.redactor import LABEL, Redactor
 from humanlayer_agent.store.retention_scope import FORM, Bounds, Settled, Told, settled
 from humanlayer_agent.store.rows import context_digest, dump_groups
 from humanlayer_agent.store.statements import log_key
+from humanlayer_agent.store.transactions import Connection, Row
 
 _SETTLED = ("approved", "rejected", "answered", "expired", "withdrawn", "superseded", "terminated")
 _UNUSED = ("revoked", "lapsed", "invalidated")
@@ -81,7 +81,7 @@ class Agreement:
                 self._strange = (event["seq"], f"event {event['seq']} is not one that this program writes")
                 return
 
-    def first_difference(self, connection: sqlite3.Connection) -> tuple[int | None, str] | None:
+    def first_difference(self, connection: Connection) -> tuple[int | None, str] | None:
         """The first row that is not as told: the event that tells otherwise (None where none does), and the problem."""
         if self._strange:
             return self._strange
@@ -213,7 +213,7 @@ class Agreement:
                 del self._told["use"][key]
 
 
-def _rows_of(connection: sqlite3.Connection, table: str, ids: Iterable[str]) -> Iterator[sqlite3.Row]:
+def _rows_of(connection: Connection, table: str, ids: Iterable[str]) -> Iterator[Row]:
     key = _KEYS.get(table, "id")
     for each in ids:
         yield from connection.execute(f"{_TABLES[table]} WHERE {key} = ?", (each,))
@@ -225,7 +225,7 @@ def _same(held: Any, told: Any, redactor: Redactor) -> bool:
     return held == told or (keyed and redactor.digest(held) == told)
 
 
-def _difference(table: str, row: sqlite3.Row, told: Told | None, redactor: Redactor, whole: bool) -> str:
+def _difference(table: str, row: Row, told: Told | None, redactor: Redactor, whole: bool) -> str:
     """Return how `row` differs from what was told; "" if it doesn't."""
     if told is None:
         # A permit of an approved request is first told of when it is consumed.

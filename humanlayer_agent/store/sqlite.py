@@ -1,19 +1,18 @@
-"""The store in one SQLite file: the default, with nothing to set up.
+"""The store in an SQL database, and the one in a SQLite file: the default, with nothing to set up.
 
 Each method is one transaction (`Ledger`); the triggers of the schema refuse whatever its statements would get wrong.
 
-What is read of a SQLite store: requests as they are shown, and the events of the log.
+What is read of a store: requests as they are shown, and the events of the log.
 """
 
 import heapq
-import sqlite3
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from humanlayer_agent.action import INERT, Action
 from humanlayer_agent.approvals.authority import Authority
@@ -30,7 +29,7 @@ from humanlayer_agent.approvals.model import (
     VoteResult,
 )
 from humanlayer_agent.approvals.stop import STOPPED, Halted
-from humanlayer_agent.approvals.store_interface import NEVER_RUNS, now_ms
+from humanlayer_agent.approvals.store_interface import NEVER_RUNS, Figures, now_ms
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.anchor import Loss, anchor_file, anchor_of
 from humanlayer_agent.audit.chain import GENESIS, Entry
@@ -49,7 +48,7 @@ from humanlayer_agent.store.deliveries import ABANDONED, SQLiteSurfaces
 from humanlayer_agent.store.grants import SQLiteGrants
 from humanlayer_agent.store.heartbeats import Heart
 from humanlayer_agent.store.log_heads import Degraded, Keeper
-from humanlayer_agent.store.log_position import LogLost
+from humanlayer_agent.store.log_position import LogLost, loss_of
 from humanlayer_agent.store.permit_checks import count, over_limit, prove, strange, unproved, used, why_refused
 from humanlayer_agent.store.rows import (
     action_fields,
@@ -60,17 +59,21 @@ from humanlayer_agent.store.rows import (
     sayable,
 )
 from humanlayer_agent.store.rows_against_log import Agreement
-from humanlayer_agent.store.statements import Ledger, Log, log_key
+from humanlayer_agent.store.statements import Ledger, Log, log_key, moved_away
 from humanlayer_agent.store.stops import SQLiteHalts
+from humanlayer_agent.store.transactions import Row, Transactions
+
+if TYPE_CHECKING:
+    from humanlayer_agent.store.retention import Purge
 
 _PAGE = 500  # events a read: readers must not hold a snapshot for long, the write-ahead log would grow behind it
 
 
 def read_requests(
-    database: Database, condition: str, *values: Any, newest_first: bool = False, limit: int = -1
+    database: Transactions, condition: str, *values: Any, newest_first: bool = False, limit: int | None = None
 ) -> list[ApprovalRequest]:
-    """Those requests that `condition` holds for (our own text), oldest first; not more than `limit` (-1: all)."""
-    down = "DESC" if newest_first else "ASC"
+    """Those requests that `condition` holds for (our own text), oldest first; not more than `limit` (None: all)."""
+    down, some = "DESC" if newest_first else "ASC", "" if limit is None else " LIMIT ?"
     with database.read() as connection:
         rows = connection.execute(
             f"SELECT request.*, {ABANDONED} AS abandoned, principal, comment, edited "
@@ -78,8 +81,8 @@ def read_requests(
             "SELECT max(rowid) FROM vote WHERE request_id = request.id AND answer = CASE state "
             "WHEN 'pending' THEN '' WHEN 'rejected' THEN 'reject' WHEN 'answered' THEN 'respond' "
             "WHEN 'superseded' THEN 'edit' WHEN 'terminated' THEN 'terminate' WHEN 'revoked' THEN 'revoke' "
-            f"ELSE 'approve' END) WHERE {condition} ORDER BY created {down}, request.rowid {down} LIMIT ?",
-            (*values, limit),
+            f"ELSE 'approve' END) WHERE {condition} ORDER BY created {down}, request.rowid {down}{some}",
+            values if limit is None else (*values, limit),
         ).fetchall()
     return [read_request(row) for row in rows]
 
@@ -88,7 +91,7 @@ _EVENTS = "SELECT seq, hash, body FROM audit_event WHERE"
 
 
 def read_events(
-    database: Database, *, run: str | None, request: str | None, type: str | None, after: int, last: int | None
+    database: Transactions, *, run: str | None, request: str | None, type: str | None, after: int, last: int | None
 ) -> Iterator[Entry]:
     """Events of the log, oldest first; see `Store.events`.
 
@@ -113,7 +116,7 @@ def _narrowed(run: str | None, request: str | None, type: str | None) -> tuple[s
     return "".join(f"{term} AND " for term in terms), values
 
 
-def _family(database: Database, family: str, after: int, last: int | None) -> Iterator[Entry]:
+def _family(database: Transactions, family: str, after: int, last: int | None) -> Iterator[Entry]:
     """The events of one family: those of its types, each found by the index, as one row."""
     with database.read() as connection:
         (newest,) = connection.execute("SELECT max(seq) FROM audit_event").fetchone()
@@ -129,13 +132,15 @@ def _family(database: Database, family: str, after: int, last: int | None) -> It
     return merged if last is None else iter(deque(merged, maxlen=last))
 
 
-def _paged(database: Database, condition: str, values: Sequence[Any], after: int, last: int | None) -> Iterator[Entry]:
+def _paged(
+    database: Transactions, condition: str, values: Sequence[Any], after: int, last: int | None
+) -> Iterator[Entry]:
     """The events after one that `condition` (our own text, with AND at its end) holds for."""
     if last is not None:
         with database.read() as connection:
             first = connection.execute(
                 f"SELECT min(seq) FROM (SELECT seq FROM audit_event WHERE {condition} seq > ? "
-                "ORDER BY seq DESC LIMIT ?)",
+                "ORDER BY seq DESC LIMIT ?) AS newest",
                 (*values, after, last),
             ).fetchone()[0]
         if first is None:
@@ -153,7 +158,7 @@ def _paged(database: Database, condition: str, values: Sequence[Any], after: int
         after = page[-1]["seq"]
 
 
-def read_first_run(database: Database, agent: str, instance: str) -> Entry | None:
+def read_first_run(database: Transactions, agent: str, instance: str) -> Entry | None:
     """The event with which the first run of this instance of an agent began; None where it has had none yet."""
     with database.read() as connection:
         row = connection.execute(
@@ -165,7 +170,7 @@ def read_first_run(database: Database, agent: str, instance: str) -> Entry | Non
 
 
 def read_verified(
-    database: Database,
+    database: Transactions,
     told: Agreement,
     *,
     heads: Sequence[Head] = (),
@@ -184,7 +189,7 @@ def read_verified(
 
 
 def _verified(
-    database: Database, told: Agreement, heads: Sequence[Head], progress: Callable[[int], None], since: Head | None
+    database: Transactions, told: Agreement, heads: Sequence[Head], progress: Callable[[int], None], since: Head | None
 ) -> Verification:
     with database.read() as connection:
         first = since.seq if since else -(2**63)  # a number below 0 shows as well
@@ -202,7 +207,7 @@ def _verified(
     return replace(found, bad_seq=found.count if seq is None else seq, problem=problem, kind="tampered")
 
 
-def entry_of(row: sqlite3.Row) -> Entry:
+def entry_of(row: Row) -> Entry:
     """The event of a row of the log."""
     body = row["body"]  # text, unless somebody has rebuilt the table
     return Entry(row["seq"], str(row["hash"]), body.encode() if isinstance(body, str) else b"")
@@ -221,39 +226,25 @@ def _holds_something(path: Path) -> bool:
         return False
 
 
-class SQLiteStore:
-    """A `Store` in one file, for all threads of one process, beside any number of other processes.
+class SQLStore:
+    """A `Store` in an SQL database: what is the same in all of them.
 
     Args:
-        path: the file; created with mode 0600 in a directory of mode 0700.
-        clock: the time in ms; for tests.
-        create: False opens a store that is there, to read it.
-        busy_ms: how long to wait for another process's write.
+        database: where it is.
+        clock: the time in ms.
+        writes: False opens it only to be read.
         anchored: False opens it also where events are missing that its anchor names, or where another store was.
 
     Raises:
-        StoreError: the file can't be used.
+        StoreError: it can't be used.
         LogLost: its log was set back, or the store that was there is gone.
-
-    Example:
-        >>> store = SQLiteStore("store.db")
-        >>> store.requests(state="pending")
-        []
     """
 
     def __init__(
-        self,
-        path: Path | str,
-        *,
-        clock: Callable[[], int] = now_ms,
-        create: bool = True,
-        busy_ms: int = 5_000,
-        anchored: bool = True,
+        self, database: Transactions, clock: Callable[[], int], *, writes: bool = True, anchored: bool = True
     ) -> None:
         self._clock = clock
-        if create and anchored:
-            refuse_deleted(Path(path))
-        self._database = Database(Path(path), create=create, busy_ms=busy_ms)
+        self._database = database
         self._keeper = Keeper()
         self._redactor: Redactor | None = None
         self._heart = Heart(self._database)
@@ -265,14 +256,15 @@ class SQLiteStore:
             self._database, self._transaction, self._unless_stopped, self._judged, read_requests, clock
         )
         self._position = self._database.position
-        if create:
+        if writes:
             self._open_log(anchored)
-        if create and anchored:
+        if writes and anchored:
             self._follow_anchor()
 
     @property
-    def path(self) -> Path:
-        return self._database.path
+    def location(self) -> str:
+        """What names it: a path, or an address without its password."""
+        return self._database.place
 
     def close(self) -> None:
         self._heart.stop()
@@ -281,9 +273,9 @@ class SQLiteStore:
         self._database.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[Ledger]:
+    def _transaction(self, *, purging: bool = False) -> Iterator[Ledger]:
         try:
-            with self._database.write() as connection:
+            with self._database.purge() if purging else self._database.write() as connection:
                 # The time when we hold the lock, not when we began to wait for it.
                 ledger = Ledger(connection, self._clock(), self._redactor)
                 said = self._keeper.say(ledger)
@@ -295,19 +287,30 @@ class SQLiteStore:
             raise
         self._redactor = ledger.redactor() if ledger.last is not None else self._redactor  # its key is committed now
         self._keeper.recovered(said)
-        if self._keeper.due(self._database, ledger):
+        self._written(ledger.last, ledger.now)
+
+    def _written(self, last: Entry | None, now: int) -> None:
+        """See to heads and the anchor, after a transaction whose last event is committed."""
+        if last is None:
+            return
+        if self._keeper.due(self._database, last.seq, now):
             self._write_head()
-        elif ledger.last is not None and self._position.due(ledger.now):
-            self._keeper.anchor(self._position, ledger.now)
+        elif self._position.due(now):
+            self._keeper.anchor(self._position, now)
 
     def _open_log(self, anchored: bool) -> None:
         with self._database.read() as connection:
-            (begun,) = connection.execute("SELECT count(*) FROM (SELECT 1 FROM audit_event LIMIT 1)").fetchone()
+            (begun,) = connection.execute(
+                "SELECT count(*) FROM (SELECT 1 FROM audit_event LIMIT 1) AS first"
+            ).fetchone()
+            place = Ledger(connection, self._clock()).left_for() if begun else ""
+        if place:
+            raise StoreError(moved_away(place))
         if begun:
             return
         with self._transaction() as ledger:
             if ledger.head() is None:  # else another process was first
-                if anchored and (anchor := anchor_of(self.path)):
+                if anchored and (anchor := anchor_of(self.location)):
                     raise LogLost(Loss(anchor, None))
                 ledger.open_log()
 
@@ -631,6 +634,22 @@ class SQLiteStore:
     def first_run(self, agent: str, instance: str) -> Entry | None:
         return read_first_run(self._database, agent, instance)
 
+    def first_decision(self, agent: str, instance: str, project: str) -> Entry | None:
+        with self._database.read() as connection:
+            runs = connection.execute(
+                "SELECT run.id FROM audit_event JOIN run ON run.id = run WHERE type = 'run.started' "
+                "AND json_extract(body, '$.agent') = ? AND json_extract(body, '$.instance') = ? AND project = ? "
+                "ORDER BY seq",
+                (agent, instance, project),
+            )
+            for run in runs.fetchall():
+                row = connection.execute(
+                    f"{_EVENTS} run = ? AND type = 'decision.evaluated' ORDER BY seq LIMIT 1", (run["id"],)
+                ).fetchone()
+                if row is not None:
+                    return entry_of(row)
+        return None
+
     def verify(
         self,
         *,
@@ -653,17 +672,62 @@ class SQLiteStore:
                 return found
         return read_verified(self._database, Agreement(), heads=heads, progress=progress)
 
+    def loss(self) -> Loss | None:
+        anchor = anchor_of(self.location)
+        with self._database.read() as connection:
+            return loss_of(connection, anchor) if anchor else None
+
+    def purge(self, *, before: int, exported: Head) -> "Purge":
+        from humanlayer_agent.store.retention import Purge
+
+        return Purge(self, before=before, exported=exported)
+
+    def now(self) -> int:
+        return self._clock()
+
+    def is_news(self, request_id: str) -> bool:
+        return True
+
+    def figures(self) -> Figures:
+        version, size = self._database.version_and_size()
+        with self._database.read() as connection:
+            newest = Log(connection, self._clock()).head()
+            counted = connection.execute(
+                "SELECT (SELECT count(*) FROM request WHERE state = 'pending'), "
+                "(SELECT count(*) FROM run WHERE state IN ('open', 'terminated'))"
+            ).fetchone()
+            channels = [row["channel"] for row in connection.execute("SELECT channel FROM lease ORDER BY channel")]
+        held = tuple(name for name in channels if self.surfaces.lease(name))
+        count = newest.seq + 1 if newest else 0
+        return Figures(self._database.kind, version, count, counted[0], counted[1], held, size)
+
+    def access(self) -> tuple[str, bool]:
+        """Return as what we may use it ("owner", "approver", "agent" or "auditor"), and whether nobody can listen."""
+        return "owner", True
+
+    def to_write(self) -> "SQLStore":
+        """Return the same store, opened to write in it, where this one was opened to read.
+
+        Raises:
+            StoreError: it can't be used.
+        """
+        raise StoreError(f"the store {self.location} can't be written")
+
     @property
-    def database(self) -> Database:
-        """The file itself."""
+    def database(self) -> Transactions:
+        """The database itself."""
         return self._database
 
     @contextmanager
+    def transaction(self) -> Iterator[Ledger]:
+        """A transaction that writes, for what moves a store: nobody else writes meanwhile."""
+        with self._transaction(purging=True) as ledger:
+            yield ledger
+
+    @contextmanager
     def purging(self) -> Iterator[Ledger]:
-        """A transaction that may delete: what it deletes is overwritten in the file."""
-        with self._database.read() as connection:
-            connection.execute("PRAGMA secure_delete=ON")
-        with self._transaction() as ledger:
+        """A transaction that may delete."""
+        with self._transaction(purging=True) as ledger:
             yield ledger
 
     # Shared steps
@@ -739,7 +803,7 @@ class SQLiteStore:
     def _judged(self, ledger: Ledger, action: Action, decision: PolicyDecision, digest: str, **fields: Any) -> None:
         ledger.append(events.DECISION_EVALUATED, **action_fields(action, digest), **decision_fields(decision), **fields)
 
-    def _known(self, ledger: Ledger, request_id: str) -> sqlite3.Row:
+    def _known(self, ledger: Ledger, request_id: str) -> Row:
         row = ledger.request(request_id)
         if row is None:
             raise StoreError(f"there is no request {request_id}")
@@ -761,3 +825,46 @@ class SQLiteStore:
                 return state
             reached: RequestState = row["state"]
             return reached
+
+
+class SQLiteStore(SQLStore):
+    """A `Store` in one file, for all threads of one process, beside any number of other processes.
+
+    Args:
+        path: the file; created with mode 0600 in a directory of mode 0700.
+        clock: the time in ms; for tests.
+        create: False opens a store that is there, to read it.
+        busy_ms: how long to wait for another process's write.
+        anchored: False opens it also where events are missing that its anchor names, or where another store was.
+
+    Raises:
+        StoreError: the file can't be used.
+        LogLost: its log was set back, or the store that was there is gone.
+
+    Example:
+        >>> store = SQLiteStore("store.db")
+        >>> store.requests(state="pending")
+        []
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        clock: Callable[[], int] = now_ms,
+        create: bool = True,
+        busy_ms: int = 5_000,
+        anchored: bool = True,
+    ) -> None:
+        if create and anchored:
+            refuse_deleted(Path(path))
+        self._file = Database(Path(path), create=create, busy_ms=busy_ms)
+        super().__init__(self._file, clock, writes=create, anchored=anchored)
+
+    def to_write(self) -> "SQLiteStore":
+        return SQLiteStore(self.path)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._file.path

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import secrets
-import sqlite3
 from typing import Any
 
 from humanlayer_agent import __version__
@@ -33,18 +32,19 @@ from humanlayer_agent.store.rows import (
     said_approver,
     sayable,
 )
+from humanlayer_agent.store.transactions import Connection, Row
 
 
 class Log:
     """One open write transaction at one moment (`now`, ms). `known` is its `redactor`, where that is known already."""
 
-    def __init__(self, connection: sqlite3.Connection, now: int, known: Redactor | None = None) -> None:
+    def __init__(self, connection: Connection, now: int, known: Redactor | None = None) -> None:
         self._db = connection
         self.now = now
         self.last: Entry | None = None  # what was appended last in this transaction
         self._redactor = known
 
-    def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
+    def rows(self, query: str, *values: Any) -> list[Row]:
         return self._db.execute(query, values).fetchall()
 
     def change(self, statement: str, *values: Any) -> int:
@@ -77,13 +77,13 @@ class Log:
             return self._redactor
         if (key := log_key(self._db)) is None:
             key = secrets.token_bytes(32)
-            self._db.execute("INSERT INTO log_key (only, value) VALUES (1, ?)", (key,))
+            self._db.execute('INSERT INTO log_key ("only", value) VALUES (1, ?)', (key,))
         self._redactor = redactor(key)
         return self._redactor
 
     def write_head(self, signer: Signs, key: KeyKind) -> Head:
         """Sign the newest event, and append that; the newest is never a head itself."""
-        newest = self.newest("1")
+        newest = self.newest("TRUE")
         assert newest is not None
         if newest["type"] == events.AUDIT_HEAD.name and (known := head_in(newest)):
             return known
@@ -111,7 +111,7 @@ class Log:
         return Entry(found[0]["seq"], found[0]["hash"], found[0]["body"].encode()).event if found else None
 
 
-def log_key(connection: sqlite3.Connection) -> bytes | None:
+def log_key(connection: Connection) -> bytes | None:
     """The key that this store's log is redacted with; None where nothing was written with it yet."""
     row = connection.execute("SELECT value FROM log_key").fetchone()
     return bytes(row["value"]) if row else None
@@ -134,20 +134,32 @@ REQUEST_EVENTS = {
 _OVER = tuple(event.name for state, event in REQUEST_EVENTS.items() if state != "approved")
 
 
+def moved_away(place: str) -> str:
+    """Return the sentence for who would go on with a store that was moved."""
+    return f"this store was moved to {place}: name that one (store.yaml, HUMANLAYER_STORE or --store)"
+
+
 class Ledger(Log):
     """One open write transaction at one moment: the log, and what it records."""
+
+    def left_for(self) -> str:
+        """Return where the store was moved to; "" where it goes on here."""
+        found = self.newest("type IN ('store.left', 'store.moved')")
+        return str(found["target"]) if found and found["type"] == events.STORE_LEFT.name else ""
 
     # Runs
 
     def start_run(self, run: Run) -> None:
         if self.rows("SELECT 1 FROM run WHERE id = ?", run.id):
             raise StoreError(f"the run id {run.id!r} was used before: each run has its own")
+        if place := self.left_for():
+            raise StoreError(moved_away(place))
         self._db.execute(
             "INSERT INTO run (id, agent, instance, requester, project, process, started, clock, beat) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(run.id, run.agent, run.instance, run.requester, run.project),
-                *(identity.identity(), self.now, *heartbeats.clock()),
+                *(identity.identity(), self.now, *heartbeats.clock(self._db)),
             ),
         )
         self.append(
@@ -212,11 +224,11 @@ class Ledger(Log):
             return True
         return bool(self.held_leases())
 
-    def held_leases(self) -> list[sqlite3.Row]:
+    def held_leases(self) -> list[Row]:
         """The leases on channels that are somebody's. Of the others' silence is noted what can't be told yet."""
         return [lease for lease in self.rows("SELECT * FROM lease") if heartbeats.holds(self._db, lease)]
 
-    def is_gone(self, run: sqlite3.Row) -> bool:
+    def is_gone(self, run: Row) -> bool:
         """Tell whether the process of a run is gone (`heartbeats`)."""
         return heartbeats.is_gone(self._db, run)
 
@@ -235,11 +247,11 @@ class Ledger(Log):
 
     # Requests
 
-    def request(self, request_id: str) -> sqlite3.Row | None:
+    def request(self, request_id: str) -> Row | None:
         found = self.rows("SELECT * FROM request WHERE id = ?", request_id)
         return found[0] if found else None
 
-    def unused_approvals(self, condition: str, *values: Any) -> list[sqlite3.Row]:
+    def unused_approvals(self, condition: str, *values: Any) -> list[Row]:
         """Approved requests whose permit was not consumed. (`condition` is our own text, never somebody else's.)"""
         return self.rows(f"SELECT * FROM request WHERE state = 'approved' AND used = 0 AND {condition}", *values)
 
@@ -250,7 +262,7 @@ class Ledger(Log):
         query = f"SELECT 1 FROM audit_event WHERE request = ? AND type IN ({places}) LIMIT 1"
         return bool(self.rows(query, request_id, *names))
 
-    def is_as_asked(self, row: sqlite3.Row) -> bool:
+    def is_as_asked(self, row: Row) -> bool:
         """Tell whether the action and the decision in the row of a request are those that the log says were asked."""
         found = self.rows(
             "SELECT body FROM audit_event WHERE request = ? AND type = ?", row["id"], events.REQUEST_CREATED.name
@@ -260,7 +272,7 @@ class Ledger(Log):
         written = self.redactor().fields(asked)
         return len(said) == 1 and all(said[0].get(name) in (asked[name], written[name]) for name in asked)
 
-    def waiting(self, draft: ApprovalRequest) -> sqlite3.Row | None:
+    def waiting(self, draft: ApprovalRequest) -> Row | None:
         """The pending request that `draft` would repeat, where nobody else waits for its answer."""
         found = self.rows(
             "SELECT request.*, run.process, run.clock, run.beat, run.state AS run_state "
@@ -315,7 +327,7 @@ class Ledger(Log):
             kept=draft.kept or None,
         )
 
-    def settle(self, row: sqlite3.Row, state: str, **fields: Any) -> None:
+    def settle(self, row: Row, state: str, **fields: Any) -> None:
         """Move a pending request to its answer or end."""
         changed = self._db.execute(
             "UPDATE request SET state = ?, decided = ? WHERE id = ? AND state = 'pending' AND digest = ?",
@@ -325,11 +337,11 @@ class Ledger(Log):
             raise StoreError(f"request {row['id']} could not become {state}")
         self._say(row, state, **fields)
 
-    def spoil(self, row: sqlite3.Row, state: str, why: str) -> None:
+    def spoil(self, row: Row, state: str, why: str) -> None:
         """An approved request that will not be used: lapsed or invalidated."""
         self.take_back(row, state, why=why)
 
-    def take_back(self, row: sqlite3.Row, state: str, **fields: Any) -> None:
+    def take_back(self, row: Row, state: str, **fields: Any) -> None:
         """Move an approved request to how it ended unused."""
         changed = self._db.execute(
             "UPDATE request SET state = ? WHERE id = ? AND state = 'approved'", (state, row["id"])
@@ -338,7 +350,7 @@ class Ledger(Log):
             raise StoreError(f"request {row['id']} could not become {state}")
         self._say(row, state, **fields)
 
-    def escalate(self, row: sqlite3.Row, level: int, to: str, by: str) -> None:
+    def escalate(self, row: Row, level: int, to: str, by: str) -> None:
         """Ask the next audience now: so many steps of its rule as `level` are due."""
         self._db.execute("UPDATE request SET escalated = ? WHERE id = ? AND state = 'pending'", (level, row["id"]))
         self.append(
@@ -351,7 +363,7 @@ class Ledger(Log):
             by=by,
         )
 
-    def _say(self, row: sqlite3.Row, state: str, **fields: Any) -> None:
+    def _say(self, row: Row, state: str, **fields: Any) -> None:
         self.append(
             REQUEST_EVENTS[state],
             run=row["run_id"],
@@ -363,7 +375,7 @@ class Ledger(Log):
 
     # Votes
 
-    def vote(self, row: sqlite3.Row, vote: Vote) -> None:
+    def vote(self, row: Row, vote: Vote) -> None:
         approver = vote.approver
         self._db.execute(
             "INSERT INTO vote (decision_id, request_id, answer, principal, channel, assurance, presented_digest, "
@@ -425,7 +437,7 @@ class Ledger(Log):
         )
         return permit_id
 
-    def permit(self, permit_id: str) -> sqlite3.Row | None:
+    def permit(self, permit_id: str) -> Row | None:
         """A permit with the states of its run and request."""
         found = self.rows(
             "SELECT permit.*, run.process, run.state AS run_state, request.state AS request_state, created, decided "
@@ -440,43 +452,32 @@ class Ledger(Log):
         changed = self._db.execute(
             """
             UPDATE permit SET state = 'consumed'
-            WHERE id = :permit AND state = 'issued' AND digest = :digest AND use_by > :now
+            WHERE id = ?1 AND state = 'issued' AND digest = ?2 AND use_by > ?3
               AND EXISTS (SELECT 1 FROM run WHERE run.id = permit.run_id AND run.state = 'open')
               AND (request_id IS NULL OR EXISTS (
                 SELECT 1 FROM request
                 WHERE request.id = permit.request_id AND request.state = 'approved'
-                  AND request.digest = :digest AND request.decided + request.valid_for > :now))
+                  AND request.digest = ?2 AND request.decided + request.valid_for > ?3))
             """,
-            {"permit": permit_id, "digest": digest, "now": self.now},
+            (permit_id, digest, self.now),
         )
         return changed.rowcount == 1
 
-    def start(self, permit: sqlite3.Row, **fields: Any) -> Execution:
+    def start(self, permit: Row, **fields: Any) -> Execution:
         self._db.execute(
             "INSERT INTO execution (permit_id, process, started) VALUES (?, ?, ?)",
             (permit["id"], identity.identity(), self.now),
         )
-        common = {
-            "run": permit["run_id"],
-            "request": permit["request_id"],
-            "permit": permit["id"],
-            "digest": permit["digest"],
-        }
-        self.append(
-            events.PERMIT_CONSUMED,
-            **common,
-            asked=permit["created"],
-            decided=permit["decided"],
-            issued=permit["issued"],
-        )
-        self.append(events.EXEC_STARTED, **common, **fields)
+        times = {"asked": permit["created"], "decided": permit["decided"], "issued": permit["issued"]}
+        self.append(events.PERMIT_CONSUMED, **_of_permit(permit), **times)
+        self.append(events.EXEC_STARTED, **_of_permit(permit), **fields)
         return Execution(permit["id"], permit["digest"], self.now)
 
     def void(self, permit_id: str, why: str, **fields: Any) -> None:
         self._db.execute("UPDATE permit SET state = 'void' WHERE id = ? AND state = 'issued'", (permit_id,))
         self.append(events.PERMIT_REFUSED, permit=permit_id, why=why, **fields)
 
-    def executions(self, condition: str, *values: Any) -> list[sqlite3.Row]:
+    def executions(self, condition: str, *values: Any) -> list[Row]:
         """Executions with their permits. (`condition` is our own text.)"""
         return self.rows(
             "SELECT permit.*, execution.process, execution.started, clock, beat FROM execution "
@@ -484,44 +485,41 @@ class Ledger(Log):
             *values,
         )
 
-    def end_execution(self, row: sqlite3.Row, outcome: Outcome | None) -> None:
+    def end_execution(self, row: Row, outcome: Outcome | None) -> None:
         """Record how it ended; None where nobody will ever know."""
         known = outcome.returncode if outcome else None
-        state = "unknown" if outcome is None else "failed" if known is None else "finished"
         self._db.execute(
             "UPDATE execution SET state = ?, finished = ?, returncode = ? WHERE permit_id = ? AND state = 'started'",
-            (state, self.now, known, row["id"]),
+            (state_after(outcome), self.now, known, row["id"]),
         )
-        common = {
-            "run": row["run_id"],
-            "request": row["request_id"],
-            "permit": row["id"],
-            "digest": row["digest"],
-            "started": row["started"],
-        }
         if outcome is None:
-            self.append(events.EXEC_UNKNOWN, **common, process=row["process"])
+            self.append(events.EXEC_UNKNOWN, **_of_permit(row), started=row["started"], process=row["process"])
         else:
-            if outcome.changed:
-                files = [
-                    {
-                        "path": file.path,
-                        "judged": {"sha256": file.sha256},
-                        "found": {"sha256": file.found},
-                        "own": file.own,
-                    }
-                    for file in outcome.changed
-                ]
-                self.append(events.EXEC_CHANGED, **common, files=files, refused=not outcome.started or None)
-            if outcome.moved:
-                left = [{"path": each.path, "kept": each.kept, "restored": each.restored} for each in outcome.moved]
-                self.append(events.EXEC_MOVED_ASIDE, **common, files=left)
-            self.append(
-                events.EXEC_FINISHED,
-                **common,
-                returncode=known,
-                detail=outcome.detail or None,
-                duration_ms=outcome.duration_ms,
-                network=outcome.network or None,
-                **outcome.receipt,
-            )
+            for kind, fields in said_of(outcome):
+                self.append(kind, **_of_permit(row), started=row["started"], **fields)
+
+
+def _of_permit(row: Row) -> dict[str, Any]:
+    return {"run": row["run_id"], "request": row["request_id"], "permit": row["id"], "digest": row["digest"]}
+
+
+def state_after(outcome: Outcome | None) -> str:
+    """Return the state of an execution that has ended so."""
+    return "unknown" if outcome is None else "failed" if outcome.returncode is None else "finished"
+
+
+def said_of(outcome: Outcome) -> list[tuple[EventType, dict[str, Any]]]:
+    """Return the events that tell how an execution ended, each with what it says besides which permit it was."""
+    said: list[tuple[EventType, dict[str, Any]]] = []
+    if outcome.changed:
+        files = [
+            {"path": file.path, "judged": {"sha256": file.sha256}, "found": {"sha256": file.found}, "own": file.own}
+            for file in outcome.changed
+        ]
+        said.append((events.EXEC_CHANGED, {"files": files, "refused": not outcome.started or None}))
+    if outcome.moved:
+        left = [{"path": each.path, "kept": each.kept, "restored": each.restored} for each in outcome.moved]
+        said.append((events.EXEC_MOVED_ASIDE, {"files": left}))
+    how = {"returncode": outcome.returncode, "detail": outcome.detail or None, "duration_ms": outcome.duration_ms}
+    said.append((events.EXEC_FINISHED, {**how, "network": outcome.network or None, **outcome.receipt}))
+    return said

@@ -24,9 +24,9 @@ from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.errors import StoreError, StoreTampered
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.processes import identity
-from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.rows import said_approver, storable
 from humanlayer_agent.store.statements import Ledger, Log
+from humanlayer_agent.store.transactions import Row, Transactions
 
 _TOLD = f"SELECT seq, hash, body FROM audit_event WHERE type = '{events.SUPERVISION_STOPPED.name}'"
 """The type is not bound: as one index is for a certain type, SQLite would prepare the statement anew for each value."""
@@ -41,7 +41,10 @@ class SQLiteHalts:
     """
 
     def __init__(
-        self, database: Database, transaction: Callable[[], AbstractContextManager[Ledger]], clock: Callable[[], int]
+        self,
+        database: Transactions,
+        transaction: Callable[[], AbstractContextManager[Ledger]],
+        clock: Callable[[], int],
     ) -> None:
         self._database = database
         self._transaction = transaction
@@ -49,6 +52,11 @@ class SQLiteHalts:
         self._seen: dict[str, Halt] = {}
         self._signed: set[Resumption] = set()  # their signatures were checked
         self._last: tuple[object, list[Halt]] | None = None  # what was read, by whose authority, and what came of it
+
+    @property
+    def has_seen_one(self) -> bool:
+        """Tell whether this process has ever seen a stop: what became of it has to be asked then."""
+        return bool(self._seen)
 
     def standing(self, authority: Authority | None) -> list[Halt]:
         with self._database.read() as connection:
@@ -70,7 +78,7 @@ class SQLiteHalts:
             self._last = (read, self._unlifted(said, authority))
         return list(self._last[1])
 
-    def _unlifted(self, said: Iterable[sqlite3.Row], authority: Authority | None) -> list[Halt]:
+    def _unlifted(self, said: Iterable[Row], authority: Authority | None) -> list[Halt]:
         lifting: dict[str, list[Resumption]] = {}
         for each in map(_resumption, said):
             lifting.setdefault(each.halt, []).append(each)
@@ -97,9 +105,9 @@ class SQLiteHalts:
         Raises:
             StoreTampered: it does not.
         """
-        with closing(Database(self._database.path, create=False)) as fresh:
+        with closing(self._database.again()) as fresh:
             if halt not in SQLiteHalts(fresh, self._transaction, self._clock).standing(None):
-                raise StoreTampered(f"the stop was written into the store {fresh.path}, and does not stand there")
+                raise StoreTampered(f"the stop was written into the store {fresh.place}, and does not stand there")
 
     def running(self) -> list[Running]:
         with self._database.read() as connection:
@@ -181,7 +189,7 @@ def _record(ledger: Ledger, said: Resumption) -> None:
     )
 
 
-def _halt_in(row: sqlite3.Row) -> Halt:
+def _halt_in(row: Row) -> Halt:
     try:
         event: dict[str, Any] = Entry(row["seq"], row["hash"], row["body"].encode()).event
         said = (event["halt"], event["by"], event.get("reason", ""))
@@ -192,7 +200,7 @@ def _halt_in(row: sqlite3.Row) -> Halt:
     return Halt(f"event {row['seq']}", 0, "", STOPPED)
 
 
-def _running(row: sqlite3.Row) -> Running | None:
+def _running(row: Row) -> Running | None:
     """The command that an execution is; None where its process is gone, or what stands there names none."""
     known = row["process"]
     pid = identity.pid_of(known) if isinstance(known, str) else None
@@ -200,7 +208,7 @@ def _running(row: sqlite3.Row) -> Running | None:
     return Running(row["id"], row["agent"], pid, here=alive is True) if pid is not None and alive is not False else None
 
 
-def _resumption(row: sqlite3.Row) -> Resumption:
+def _resumption(row: Row) -> Resumption:
     return Resumption(
         id=row["id"],
         halt=row["halt"],

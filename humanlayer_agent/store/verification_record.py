@@ -22,7 +22,7 @@ from humanlayer_agent.keys.key_file import AuditKey
 from humanlayer_agent.locations import audit_key_path, data_folder, read_own_json, write_own_json
 
 if TYPE_CHECKING:
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.approvals.store_interface import Store
 
 _PURPOSE = "humanlayer-agent verification 1"
 _STORE = re.compile("[0-9a-f]{32}")
@@ -37,7 +37,7 @@ class Checked:
 
 
 def verify_since_checked(
-    store: "SQLiteStore", *, heads: Sequence[Head] = (), progress: Callable[[int], None] = lambda count: None
+    store: "Store", *, heads: Sequence[Head] = (), progress: Callable[[int], None] = lambda count: None
 ) -> tuple[Verification, Checked | None]:
     """Verify what came after the last whole verification of a store, and the rows that it tells of.
 
@@ -56,7 +56,7 @@ def verify_since_checked(
 
 
 def verify_whole(
-    store: "SQLiteStore", *, heads: Sequence[Head] = (), progress: Callable[[int], None] = lambda count: None
+    store: "Store", *, heads: Sequence[Head] = (), progress: Callable[[int], None] = lambda count: None
 ) -> Verification:
     """Verify all of a store; where it is intact, and the audit key has signed a head in it, that is recorded.
 
@@ -76,7 +76,7 @@ def _recorded(found: Verification) -> Verification:
     return found
 
 
-def last_whole(store: "SQLiteStore") -> Checked | None:
+def last_whole(store: "Store") -> Checked | None:
     """Return what the record of this log says; None where there is none that the user's audit key has signed."""
     try:
         first = next(store.events(), None)

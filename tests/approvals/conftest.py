@@ -5,6 +5,7 @@ import pickle
 import secrets
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Run
 from humanlayer_agent.policy.decision import Ask, PolicyDecision, Verdict
 from humanlayer_agent.store import heartbeats
-from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.store.postgres.postgres_store import PostgresStore
+from humanlayer_agent.store.sqlite import SQLiteStore, SQLStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_AUTHORITY, ScriptedAsker, ScriptedDirector
 from tests.support.granting import ALICE, BOB, READ, TEAM, TESTER, reading
+from tests.support.postgres import LocalServer, local_server
 
 START = 1_700_000_000_000
 
@@ -49,20 +52,53 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(heartbeats, "clock", lambda: ("the test", int(made.ticks * 1000)))
+    monkeypatch.setattr(heartbeats, "clock", lambda db: ("the test", int(made.ticks * 1000)))
     return made
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "store.sqlite3"
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests of a module that says STORES run with each of these; those that take the path of the store only with a file,
+    unless the module says BY_ADDRESS: its path may be an address.
+
+    On a server all of them run in `make test-all`.
+    """
+    if "backend" in metafunc.fixturenames and (stores := getattr(metafunc.module, "STORES", ())):
+        marks = {"postgres": [pytest.mark.long]}
+        both = "path" not in metafunc.fixturenames or getattr(metafunc.module, "BY_ADDRESS", False)
+        both = both and not any(mark.name == "file" for mark in metafunc.definition.iter_markers())
+        chosen = [pytest.param(each, marks=marks.get(each, [])) for each in stores if both or each == "sqlite"]
+        metafunc.parametrize("backend", chosen, indirect=True)
 
 
 @pytest.fixture
-def store(path: Path, clock: Clock) -> Iterator[SQLiteStore]:
-    opened = SQLiteStore(path, clock=clock)
-    yield opened
-    opened.close()
+def backend(request: pytest.FixtureRequest) -> str:
+    """Which kind of store it is."""
+    return getattr(request, "param", "sqlite")
+
+
+@pytest.fixture
+def path(request: pytest.FixtureRequest, tmp_path: Path, backend: str) -> Iterator[Path | str]:
+    """Where the store is: a file, or the address of an empty store on a server."""
+    if backend == "sqlite":
+        yield tmp_path / "data" / "store.sqlite3"
+    else:
+        with request.getfixturevalue("postgres").new_store() as url:
+            yield url
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[LocalServer]:
+    """A PostgreSQL server for the tests of this process."""
+    with local_server() as server:
+        yield server
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, backend: str, clock: Clock) -> Iterator[SQLStore]:
+    where = request.getfixturevalue("path")  # not asked for by name: a test that does needs to know where it is
+    made = SQLiteStore if backend == "sqlite" else PostgresStore
+    with closing(made(where, clock=clock)) as opened:
+        yield opened
 
 
 @pytest.fixture

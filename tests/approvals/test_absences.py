@@ -24,6 +24,8 @@ from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedApprovers, answer
 from tests.support.forging import forging
 
+STORES = ("sqlite", "postgres")
+
 DAY = 86_400_000
 ANN, BEN = Approver("os:ann", "command-line", "terminal"), Approver("os:ben", "command-line", "terminal")
 CLEO, DAN = Approver("slack:T1/U3", "slack", "chat"), Approver("os:dan", "command-line", "terminal")

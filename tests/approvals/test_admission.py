@@ -16,6 +16,8 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_AUTHORITY
 
+STORES = ("sqlite", "postgres")
+
 Make = Callable[..., Gate]
 Act = Callable[..., Action]
 
@@ -68,7 +70,7 @@ def test_one_durable_write_before_it_runs(gate: Gate, store: SQLiteStore, path: 
     assert store.verify().intact
 
 
-def test_one_in_all_where_somebody_else_runs_it(gate: Gate, store: SQLiteStore, act: Act) -> None:
+def test_one_in_all_where_somebody_else_runs_it(gate: Gate, store: SQLiteStore, path: Path, act: Act) -> None:
     before = len(types(store))
     permit, count = commits(store, lambda: gate.admit(act("ls"), outcome=lambda _: Outcome(None, "not reported")))
     assert (permit.started, count) == (True, 1)
@@ -77,7 +79,7 @@ def test_one_in_all_where_somebody_else_runs_it(gate: Gate, store: SQLiteStore, 
     assert store.verify().intact
 
 
-def test_a_supervised_command_takes_two(make_gate: Make, store: SQLiteStore) -> None:
+def test_a_supervised_command_takes_two(make_gate: Make, store: SQLiteStore, path: Path) -> None:
     """The second says how it ended, and can only come afterwards."""
     ran: list[int] = []
     gate = make_gate(runner=lambda action: ran.append(len(rows(store.path, "SELECT * FROM execution"))) or Done())
@@ -131,7 +133,7 @@ def test_a_policy_that_is_only_observed(make_gate: Make, store: SQLiteStore, act
 
 
 def test_a_script_that_changed_after_it_was_judged(
-    make_gate: Make, store: SQLiteStore, act: Act, tmp_path: Path
+    make_gate: Make, store: SQLiteStore, act: Act, tmp_path: Path, path: Path
 ) -> None:
     script = tmp_path / "script"
     script.write_text("ls")
@@ -180,7 +182,7 @@ def test_a_run_that_was_stopped_elsewhere(gate: Gate, store: SQLiteStore, act: A
 
 
 def test_what_could_not_be_written_does_not_run(
-    make_gate: Make, store: SQLiteStore, act: Act, monkeypatch: pytest.MonkeyPatch
+    make_gate: Make, store: SQLiteStore, path: Path, act: Act, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = make_gate(authority=TEST_AUTHORITY)
     gate.check(act("first"))

@@ -15,6 +15,8 @@ from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import TEST_APPROVER as TESTER
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY, ScriptedApprovers
 
+STORES = ("sqlite", "postgres")
+
 BOB = Approver("slack:T1/U2", "slack", "chat")
 DELETES = Ask("deletes", "rm", "delete", operand="/srv/old", severity="high")
 Asks = Callable[..., ApprovalRequest]

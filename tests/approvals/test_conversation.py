@@ -27,6 +27,8 @@ from humanlayer_agent.testing.approvers import (
 )
 from humanlayer_agent.testing.patience import PATIENCE, until
 
+STORES = ("sqlite", "postgres")
+
 ALICE = Approver("os:1000:alice", "terminal", "terminal")
 BOB, CAROL = Approver("slack:T1/U2", "slack", "chat"), Approver("slack:T1/U3", "slack", "chat")
 STRANGER = Approver("slack:T9/U9", "slack", "chat")

@@ -25,6 +25,8 @@ from tests.approvals.conftest import Clock
 from tests.support import children, extent
 from tests.support.forging import forging
 
+STORES = ("sqlite", "postgres")
+
 Make = Callable[..., Gate]
 Act = Callable[..., Action]
 ANN = Approver("app:ann", "application", "login")

@@ -24,6 +24,10 @@ from humanlayer_agent.store import schema
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_AUTHORITY, ScriptedApprovers
 from tests.support.forging import forging
+from tests.support.stores import opened
+
+STORES = ("sqlite", "postgres")
+BY_ADDRESS = True
 
 ALICE = "os:1000:alice"
 TESTER, BOB = Approver("os:1000:tester", "terminal", "terminal"), Approver("slack:T1/U2", "slack", "chat")
@@ -150,7 +154,7 @@ def test_a_whole_request_with_votes_and_a_log_by_another_key(
     attacked: Callable[..., Any], path: Path, clock: Any
 ) -> None:
     """Our own code does it: the store agrees with its log, and only the key is nobody's."""
-    other = SQLiteStore(path, clock=clock)
+    other = opened(path, clock=clock)
     gate, answer = attacked(lambda request: MALLORY.vote(other, request, "approve", TESTER))
     nothing_ran(gate, answer)
     assert "0 approvals count, and 1 must" in answer.reason
@@ -159,7 +163,7 @@ def test_a_whole_request_with_votes_and_a_log_by_another_key(
 
 def test_a_signature_that_is_right_by_a_key_that_is_not(attacked: Callable[..., Any], path: Path, clock: Any) -> None:
     """Renamed to the trusted key."""
-    other = SQLiteStore(path, clock=clock)
+    other = opened(path, clock=clock)
 
     def attack(request: ApprovalRequest) -> None:
         MALLORY.vote(other, request, "approve", TESTER)
@@ -168,6 +172,7 @@ def test_a_signature_that_is_right_by_a_key_that_is_not(attacked: Callable[..., 
     nothing_ran(*attacked(attack))
 
 
+@pytest.mark.file
 def test_a_key_of_another_process_that_the_row_vouches_for(attacked: Callable[..., Any], path: Path) -> None:
     """There is no table of keys to add one to: what is trusted stands in nobody's reach."""
     tables = {row[0] for row in sqlite3.connect(path).execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}

@@ -20,6 +20,8 @@ from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_APPROVER, ScriptedAsker, ScriptedDirector
 from tests.support.forging import forging
 
+STORES = ("sqlite", "postgres")
+
 Make = Callable[..., Gate]
 Act = Callable[..., Action]
 

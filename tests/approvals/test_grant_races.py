@@ -16,12 +16,15 @@ from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Run
 from humanlayer_agent.policy.decision import Limits, PolicyDecision, Verdict
 from humanlayer_agent.processes.identity import identity
-from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.store.access import open_store
+from humanlayer_agent.store.sqlite import SQLStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers
 from tests.support import children, extent
 from tests.support.granting import READ
 from tests.support.keys import make_key, open_key
 
+STORES = ("sqlite", "postgres")
+BY_ADDRESS = True
 ROUNDS = extent.some(60, 8, soak=200)
 AGENTS = 6
 PEOPLE = (Person("alice", ("os:1000:alice",)), Person("bob", ("os:2:bob",)))
@@ -36,12 +39,12 @@ import json, sys
 from pathlib import Path
 from humanlayer_agent.approvals.model import Execution, Permit
 from humanlayer_agent.processes import identity
-from humanlayer_agent.store.sqlite import SQLiteStore
 from tests.approvals.test_grant_races import asked, approvers
+from humanlayer_agent.store.access import open_store
 
-path, key, limit = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[4])
+path, key, limit = sys.argv[1], Path(sys.argv[2]), int(sys.argv[4])
 identity.identity = lambda pid=None: sys.argv[3]  # whoever is not the run's own process is refused before the race
-store, team = SQLiteStore(path, busy_ms=600_000), approvers(key)
+store, team = open_store(path, busy_ms=600_000), approvers(key)
 
 def one(number):
     action, decision = asked(number, limit)
@@ -96,11 +99,11 @@ Child = subprocess.Popen[str]
 def race(path: Path, tmp_path: Path, draft: Callable[..., ApprovalRequest]) -> Iterator[Callable[..., Any]]:
     """A store with a grant for each round, of so many uses; and agents that wait to begin."""
     key, started = tmp_path / "key", list[Child]()
-    store = SQLiteStore(path, busy_ms=600_000)
+    store = open_store(path, busy_ms=600_000)
     make_key(key)
     store.open_run(Run("run-1", "agent", "instance", "os:1000:alice"))
 
-    def begin(program: str, limit: int) -> tuple[SQLiteStore, list[str], list[Child]]:
+    def begin(program: str, limit: int) -> tuple[SQLStore, list[str], list[Child]]:
         grants = []
         for number in range(ROUNDS):
             action, decision = asked(number, limit)

@@ -16,6 +16,8 @@ from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.testing.approvers import ScriptedAsker
 
+STORES = ("sqlite", "postgres")
+
 
 @pytest.fixture
 def place() -> Iterator[Path]:

@@ -19,6 +19,8 @@ from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedApprovers, answer
 from tests.support.forging import forging
 
+STORES = ("sqlite", "postgres")
+
 OURS, OTHERS, ELSEWHERE = (
     f"slack-usergroup:{team}/{group}" for team, group in (("T1", "S1"), ("T1", "S2"), ("T2", "S1"))
 )

@@ -17,11 +17,15 @@ from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, Denial, Outcome, Permit
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.store.access import open_store
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.store.statements import Ledger
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, answer
 from tests.support import extent
 from tests.support.keys import make_key, open_key
+
+STORES = ("sqlite", "postgres")
+BY_ADDRESS = True
 
 ANN, BOB = Approver("os:1:ann", "terminal", "terminal"), Approver("slack:T/U", "slack", "chat")
 TEAM = Authority(
@@ -122,7 +126,7 @@ def agent(path: Path, key: Path, marker: Path, command: str, kind: Any, stop: st
         if step == stop:
             os.read(wait, 1)
 
-    store = Stepping(SQLiteStore(path), say)
+    store = Stepping(open_store(path), say)
     for name in ("append", "issue"):
         setattr(Ledger, name, halting(getattr(Ledger, name), store))
     signer = open_key(key)
@@ -197,7 +201,7 @@ def test_killed_at_every_step(tmp_path: Path) -> None:
             if what:
                 acknowledged[step.split()[1]].append(what)
 
-    store = SQLiteStore(path)
+    store = open_store(path)
     store.reconcile()
     found = store.verify()
     assert found.intact, found

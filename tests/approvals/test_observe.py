@@ -12,6 +12,8 @@ from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.testing.approvers import ScriptedDirector
 
+STORES = ("sqlite", "postgres")
+
 
 class Observed:
     """A Director whose decisions are not enforced."""

@@ -21,6 +21,8 @@ from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedApprovers, ScriptedAsker
 from tests.support.forging import forging
 
+STORES = ("sqlite", "postgres")
+
 pytestmark = pytest.mark.usefixtures("compiled")
 
 TEAM = ScriptedApprovers()

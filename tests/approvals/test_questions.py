@@ -18,6 +18,8 @@ from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import TEST_APPROVER, ScriptedApprovers, answer
 
+STORES = ("sqlite", "postgres")
+
 Make = Callable[..., Gate]
 
 

@@ -39,6 +39,8 @@ from humanlayer_agent.testing.patience import PATIENCE
 from tests.support import children, extent
 from tests.support.forging import forging
 
+STORES = ("sqlite", "postgres")
+
 SIGNER = Signer()
 """The key of alice's and tester's: every process here trusts it."""
 TRUSTED = TEST_AUTHORITY.trusting(SIGNER.fingerprint)

@@ -13,6 +13,8 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.shell import DiskReader
 from humanlayer_agent.testing.approvers import answer
 
+STORES = ("sqlite", "postgres")
+
 Make = Callable[..., Gate]
 
 OVERRIDE = """\

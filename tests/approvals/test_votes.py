@@ -14,6 +14,8 @@ from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import TEST_APPROVER as TESTER
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY, ScriptedApprovers, answer
 
+STORES = ("sqlite", "postgres")
+
 TEAM = ScriptedApprovers()
 ALICE = Approver("os:1000:alice", "terminal", "terminal")
 BOB, CAROL = Approver("slack:T1/U2", "slack", "chat"), Approver("slack:T1/U3", "slack", "chat")

@@ -55,6 +55,8 @@ def test_names_and_codes_are_stable() -> None:
         "audit.closed": 104,
         "audit.anchored": 105,
         "audit.loss-accepted": 106,
+        "store.left": 107,
+        "store.moved": 108,
         "key.rotated": 150,
         "signers.changed": 151,
         "retention.purged": 160,

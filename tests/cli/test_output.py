@@ -47,6 +47,8 @@ SAYS = {
     *("policy allow", "policy suggest", "policy bundle build", "policy bundle install"),
     *("requests approve", "requests reject", "requests edit", "requests respond", "grants revoke"),
     "catalog new",
+    "store init",
+    "store migrate",
     *(
         "audit purge",
         "audit accept-loss",
@@ -97,6 +99,7 @@ CALLS = {
     ("requests show", ""): "requests show REQUEST",
     ("grants ls", ""): "grants ls --all",
     ("grants show", ""): "grants show REQUEST",
+    ("store status", ""): "store status",
     ("people ls", ""): "people ls --channels CHANNELS/terminal.yaml",
 }
 ELSEWHERE = {

@@ -296,7 +296,7 @@ def test_the_process_that_judged_is_gone_by_then(own_agent: CodingAgent) -> None
 
 def test_a_permit_is_not_good_for_long(own_agent: CodingAgent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judge, "USE_BY_MS", 1)
-    monkeypatch.setattr(judge, "default_store_path", lambda: own_agent.store)
+    monkeypatch.setenv("HUMANLAYER_STORE", str(own_agent.store))
     for name in ("HOME", "CLAUDE_PROJECT_DIR"):
         monkeypatch.setenv(name, own_agent.env[name])
     body = {**CLAUDE, **own_agent._common(), "tool_name": "Bash", "tool_input": {"command": "true"}}

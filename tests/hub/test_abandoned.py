@@ -55,8 +55,8 @@ def passing(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Lets so many ms pass by the clock of heartbeats; those of this process, which lives, are written anew."""
 
     def pass_ms(ms: int) -> None:
-        name, now = heartbeats.clock()
-        monkeypatch.setattr(heartbeats, "clock", lambda: (name, now + ms))
+        name, now = heartbeats.clock(None)
+        monkeypatch.setattr(heartbeats, "clock", lambda db: (name, now + ms))
 
     return pass_ms
 

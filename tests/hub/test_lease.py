@@ -15,7 +15,7 @@ class Clock:
     def __call__(self) -> float:
         return self.awake + self.asleep
 
-    def of_the_store(self) -> tuple[str, int]:
+    def of_the_store(self, db: object) -> tuple[str, int]:
         return "this machine", int(self.awake * 1000)
 
 
@@ -59,7 +59,7 @@ def test_a_machine_that_slept_has_lost_it_before_it_looks(store, monkeypatch) ->
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(identity, "lives", lambda process: None)
         for seconds in (0, lease.TTL):
-            elsewhere.setattr(heartbeats, "clock", lambda seconds=seconds: ("another machine", int(seconds * 1000)))
+            elsewhere.setattr(heartbeats, "clock", lambda db, seconds=seconds: ("another machine", int(seconds * 1000)))
             taken = store.surfaces.take_lease("board", "other", 30_000)
     assert taken
     assert not one.keep()

@@ -18,7 +18,6 @@ import pytest
 
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Denial, Outcome, Permit, Refused
-from humanlayer_agent.approvals.store_interface import sqlite_path
 from humanlayer_agent.audit import events
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError, StoreError
@@ -26,6 +25,7 @@ from humanlayer_agent.processes import identity
 from humanlayer_agent.redaction.redactor import Redactor
 from humanlayer_agent.store import connection as database
 from humanlayer_agent.store import schema
+from humanlayer_agent.store.access import file_of
 from humanlayer_agent.store.rows import context_digest, dump_action, dump_decision
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.store.statements import REQUEST_EVENTS, Ledger
@@ -293,13 +293,13 @@ def test_text_that_sqlite_can_not_hold_is_a_store_error(store: SQLiteStore) -> N
     [("/a/b.db", "/a/b.db"), ("b.db", "b.db"), ("sqlite:///a/b.db", "/a/b.db"), ("sqlite:////a/b.db", "/a/b.db")],
 )
 def test_locations(location: str, path: str) -> None:
-    assert sqlite_path(location) == path
+    assert str(file_of(location)) == path
 
 
-@pytest.mark.parametrize("location", ["postgresql://host/db", "sqlite://b.db", "http://x"])
+@pytest.mark.parametrize("location", ["mysql://host/db", "sqlite://b.db", "http://x"])
 def test_locations_that_nothing_is_at(location: str) -> None:
-    with pytest.raises(ConfigError, match="expected a path or sqlite"):
-        sqlite_path(location)
+    with pytest.raises(ConfigError, match="expected a path"):
+        file_of(location)
 
 
 CREATE = """

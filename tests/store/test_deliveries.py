@@ -12,6 +12,8 @@ from humanlayer_agent.store import heartbeats
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedApprovers
 
+STORES = ("sqlite", "postgres")
+
 PLACE = {"channel": "C1", "ts": "17.0001"}
 
 
@@ -82,7 +84,7 @@ def test_a_clock_that_is_set_leaves_the_holder_in_place(store, clock, hours):
 @pytest.mark.parametrize(("name", "ticks"), [("another machine", 0), ("the test", 10**9)])
 def test_a_lease_by_another_clock_holds_until_it_was_seen_unchanged_for_as_long(store, clock, monkeypatch, name, ticks):
     ours = heartbeats.clock
-    monkeypatch.setattr(heartbeats, "clock", lambda: (name, ticks))
+    monkeypatch.setattr(heartbeats, "clock", lambda db: (name, ticks))
     store.surfaces.take_lease("slack", "one", 1_000)
     monkeypatch.setattr(heartbeats, "clock", ours)
     monkeypatch.setattr(process, "lives", lambda identity: None)

@@ -23,6 +23,8 @@ from humanlayer_agent.testing.approvers import POLICY_DIGEST
 from tests.support.forging import forging
 from tests.support.granting import ALICE, BOB, HOST, READ, TEAM, reading
 
+STORES = ("sqlite", "postgres")
+
 
 def below(name: str) -> Ask:
     return reading(f"/srv/data/{name}")

@@ -43,7 +43,7 @@ if every:
     heartbeats.EVERY = every
 else:  # its clock goes on when the test says so, and its heart beats then
     heartbeats.EVERY = 86_400
-    heartbeats.clock = lambda: (identity.clock_source(), passed)
+    heartbeats.clock = lambda db: (identity.clock_source(), passed)
 store = SQLiteStore(path, clock=lambda: now_ms() + skew, busy_ms=600_000)
 gates, permits = {}, {}
 

@@ -33,7 +33,7 @@ OPEN = r"run_open|permit_issued|execution_started"
 """Indexes of what goes on at this moment only: reading one from end to end reads nothing that is over."""
 
 NEWEST = re.compile(
-    r"ORDER BY seq DESC LIMIT 1$|FROM audit_event LIMIT 1\)$|ORDER BY created DESC, request.rowid DESC LIMIT \?$"
+    r"ORDER BY seq DESC LIMIT 1$|FROM audit_event LIMIT 1\) AS first$|ORDER BY created DESC, request.rowid DESC LIMIT \?$"
 )
 """Reads from an end of a table, or of an index, and only so far as a limit goes."""
 
@@ -174,6 +174,8 @@ class Used:
         head = store.write_head()
         assert store.verify(since=head).intact
         _ = known_signers(store), signers_at_start(store, "agent", "instance"), store.redactor()
+        store.first_decision("agent", "instance", "/srv/app")
+        store.figures()
         request = store.requests(last=1)[0].id
         for run in (None, "run-1"):
             for which in (None, request):

@@ -84,11 +84,10 @@ def head(store: StoreOption = None, output: FormatOption = "table") -> None:
     """
     from humanlayer_agent.audit.heads import head_text
     from humanlayer_agent.errors import ConfigError, StoreError
-    from humanlayer_agent.store.sqlite import SQLiteStore
 
-    path = open_store(store).path
+    opened = open_store(store)
     try:
-        written = SQLiteStore(path).write_head()
+        written = opened.to_write().write_head()
     except StoreError as error:
         raise ConfigError(str(error)) from error
     if output == "table":
@@ -113,21 +112,18 @@ def accept_loss(
     from humanlayer_agent.cli.shared.human_terminal import human_only
 
     human_only("audit accept-loss", "goes on without what is missing", store)
-    from humanlayer_agent.approvals.store_interface import sqlite_path
     from humanlayer_agent.errors import ConfigError, NoTerminal, StoreError
-    from humanlayer_agent.locations import default_store_path
     from humanlayer_agent.processes.memory_protection import protect_secrets
     from humanlayer_agent.processes.tty import controlling_terminal
 
     protect_secrets()
-    path = Path(sqlite_path(store)) if store else default_store_path()
     try:
-        loss = _loss_of(path)
+        loss = _loss_of(store)
         if loss is None:
             typer.echo("there is nothing to accept: no event is missing that an anchor knows of")
             return
         with controlling_terminal() as fd:
-            raise typer.Exit(_accepted(fd, path, loss, comment, channels))
+            raise typer.Exit(_accepted(fd, store, loss, comment, channels))
     except NoTerminal as error:
         typer.echo(f"humanlayer-agent: not accepted: only a human at a terminal does that: {error}", err=True)
         raise typer.Exit(NO_HUMAN) from error
@@ -135,37 +131,37 @@ def accept_loss(
         raise ConfigError(f"not accepted: {error}") from error
 
 
-def _loss_of(path: Path) -> "Loss | None":
+def _loss_of(location: str | None) -> "Loss | None":
     from humanlayer_agent.errors import ConfigError
+    from humanlayer_agent.store import access
     from humanlayer_agent.store.log_position import LogLost
-    from humanlayer_agent.store.sqlite import SQLiteStore, refuse_deleted
 
     try:
-        refuse_deleted(path)
-        if not path.is_file():
-            raise ConfigError(f"there is no store at {path}, and no anchor says that there was one")
-        SQLiteStore(path).close()
+        access.refuse_lost(location)
+        if not access.is_there(location):
+            raise ConfigError(f"there is no store at {access.name_of(location)}, and no anchor says that there was one")
+        access.open_store(location).close()
     except LogLost as error:
         return error.loss
     return None
 
 
-def _accepted(fd: int, path: Path, loss: "Loss", comment: str, channels: Path | None) -> int:
+def _accepted(fd: int, location: str | None, loss: "Loss", comment: str, channels: Path | None) -> int:
     from humanlayer_agent.approvals.model import Approver, Refused
     from humanlayer_agent.cli.shared.human_signature import credentials, typed_word
     from humanlayer_agent.errors import ConfigError
     from humanlayer_agent.keys.unlock import ask
     from humanlayer_agent.processes.identity import os_user
     from humanlayer_agent.safe_text import one_line
+    from humanlayer_agent.store import access
     from humanlayer_agent.store.log_heads import accept_loss as accept
-    from humanlayer_agent.store.sqlite import SQLiteStore
 
     authority, signer = credentials(channels)
     if not typed_word(fd, one_line(f"{loss.description}."), "accept", "go on without it") or not ask(fd, signer):
         typer.echo("nothing was accepted")
         return 1
     who, words = Approver(os_user(), "command-line", "terminal"), one_line(comment.strip())[:_WORDS_LIMIT]
-    with closing(SQLiteStore(path, anchored=False)) as opened:
+    with closing(access.open_store(location, anchored=False)) as opened:
         refused = accept(opened, loss, who, words, authority, signer)
     if isinstance(refused, Refused):
         raise ConfigError(f"not accepted: {one_line(refused.reason)}")

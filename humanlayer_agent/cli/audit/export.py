@@ -12,7 +12,7 @@ from humanlayer_agent.cli.shared.store_access import open_store
 
 if TYPE_CHECKING:
     from humanlayer_agent.audit.export import Exporter
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.store.sqlite import SQLStore
 
 _POLL_SECONDS = 0.25
 
@@ -46,24 +46,23 @@ def export(
         _to_file(reader, writer, output, follow)
 
 
-def _writable(reader: "SQLiteStore") -> "SQLiteStore | None":
+def _writable(reader: "SQLStore") -> "SQLStore | None":
     """The same store, to write heads into it; None for a copy that can't be written."""
     from humanlayer_agent.errors import StoreError
-    from humanlayer_agent.store.sqlite import SQLiteStore
 
     try:
-        return SQLiteStore(reader.path)
+        return reader.to_write()
     except StoreError as error:
         typer.echo(f"no head is written: {error}", err=True)
         return None
 
 
-def _head(writer: "SQLiteStore | None") -> None:
+def _head(writer: "SQLStore | None") -> None:
     if writer is not None:
         writer.write_head()
 
 
-def _to_stdout(reader: "SQLiteStore", writer: "SQLiteStore | None", after: int, follow: bool) -> None:
+def _to_stdout(reader: "SQLStore", writer: "SQLStore | None", after: int, follow: bool) -> None:
     def some(after: int) -> int:
         for entry in reader.events(after=after):
             sys.stdout.buffer.write(entry.line)
@@ -81,7 +80,7 @@ def _to_stdout(reader: "SQLiteStore", writer: "SQLiteStore | None", after: int, 
             some(after)
 
 
-def _to_file(reader: "SQLiteStore", writer: "SQLiteStore | None", output: Path, follow: bool) -> None:
+def _to_file(reader: "SQLStore", writer: "SQLStore | None", output: Path, follow: bool) -> None:
     from humanlayer_agent.audit import events
     from humanlayer_agent.audit.export import Exporter
 
@@ -109,12 +108,12 @@ def _to_file(reader: "SQLiteStore", writer: "SQLiteStore | None", output: Path, 
     typer.echo(f"{output}: {exporter.last.seq + 1 if exporter.last else 0} events", err=True)
 
 
-def _append(exporter: "Exporter", reader: "SQLiteStore") -> None:
+def _append(exporter: "Exporter", reader: "SQLStore") -> None:
     """Append what is newer than what is there."""
     exporter.write(reader.events(after=exporter.last.seq if exporter.last else -1))
 
 
-def _check_same(reader: "SQLiteStore", exporter: "Exporter") -> None:
+def _check_same(reader: "SQLStore", exporter: "Exporter") -> None:
     """The end of the file must be an event of this log.
 
     Raises:

@@ -15,9 +15,9 @@ from humanlayer_agent.cli.shared.store_access import time_text
 from humanlayer_agent.locations import kept_folder
 
 if TYPE_CHECKING:
+    from humanlayer_agent.approvals.store_interface import Purged, Store
     from humanlayer_agent.audit.heads import Head
-    from humanlayer_agent.store.retention import Purge, Purged
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.store.retention import Purge
 
 DONE, NOT_DONE, NO_HUMAN, INCOMPLETE = 0, 1, 3, 5
 _DAY_MS = 86_400_000
@@ -42,14 +42,13 @@ def purge(
     human_only("audit purge", "deletes what was recorded", store)
     from humanlayer_agent.errors import ConfigError, NoTerminal, StoreError
     from humanlayer_agent.processes.memory_protection import protect_secrets
-    from humanlayer_agent.store.retention import Purge
 
     protect_secrets()
     before = _before(older_than)
     head, sha256 = _export(exported)
     try:
         with closing(open_to_write(store)) as opened:
-            looked = Purge(opened, before=before, exported=head)
+            looked = opened.purge(before=before, exported=head)
             raise typer.Exit(_purged(looked, opened, channels, sha256, before) if delete else _shown(looked, before))
     except NoTerminal as error:
         typer.echo(f"humanlayer-agent: nothing was deleted: only a human at a terminal does that: {error}", err=True)
@@ -64,7 +63,7 @@ def _shown(looked: "Purge", before: int) -> int:
     return DONE
 
 
-def _purged(looked: "Purge", opened: "SQLiteStore", channels: Path | None, sha256: str, before: int) -> int:
+def _purged(looked: "Purge", opened: "Store", channels: Path | None, sha256: str, before: int) -> int:
     from humanlayer_agent.audit import events
     from humanlayer_agent.confine.kept_files import KeptFiles
     from humanlayer_agent.keys.unlock import ask

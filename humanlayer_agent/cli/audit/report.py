@@ -236,7 +236,7 @@ def _opened(
         with _progress("verifying") as told:
             return opened.verify(heads=known, progress=told)
 
-    return integrity(by_anchor(opened, heads, check), str(opened.path), heads), opened.events
+    return integrity(by_anchor(opened, heads, check), opened.location, heads), opened.events
 
 
 def entries_of(export: Path) -> "Iterator[Entry]":

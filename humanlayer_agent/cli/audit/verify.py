@@ -14,10 +14,10 @@ from humanlayer_agent.cli.shared.records import VerificationRecord
 from humanlayer_agent.cli.shared.store_access import open_store, time_text
 
 if TYPE_CHECKING:
+    from humanlayer_agent.approvals.store_interface import Store
     from humanlayer_agent.audit.heads import Head
     from humanlayer_agent.audit.verify import Verification
     from humanlayer_agent.errors import ConfigError
-    from humanlayer_agent.store.sqlite import SQLiteStore
     from humanlayer_agent.store.verification_record import Checked
 
 FilesArgument = Annotated[
@@ -116,9 +116,7 @@ def unopened(error: "ConfigError") -> "Verification":
     return Verification(0, "", problem=str(error), kind="tampered")
 
 
-def by_anchor(
-    opened: "SQLiteStore", heads: list["Head"], check: "Callable[[list[Head]], Verification]"
-) -> "Verification":
+def by_anchor(opened: "Store", heads: list["Head"], check: "Callable[[list[Head]], Verification]") -> "Verification":
     """Verify a store, by the anchor beside the user's keys as well. (That one is no witness: it is not elsewhere.)
 
     Args:
@@ -129,12 +127,10 @@ def by_anchor(
 
     from humanlayer_agent.audit.anchor import anchor_of
     from humanlayer_agent.audit.heads import is_signed
-    from humanlayer_agent.store.log_position import loss_of
 
-    anchor = anchor_of(opened.path)
+    anchor = anchor_of(opened.location)
     found = check([*heads, anchor.head] if anchor and is_signed(anchor.head) else heads)
-    with opened.database.read() as connection:
-        loss = loss_of(connection, anchor) if anchor else None
+    loss = opened.loss()
     if loss and found.kind == "tampered" and found.bad_seq is not None and found.bad_seq >= loss.first:
         found = replace(found, problem=str(loss))  # nobody has kept that head elsewhere
     return found

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.approvals.model import ApprovalRequest
     from humanlayer_agent.cli.requests.answer import Wish
     from humanlayer_agent.report.attention import Answers
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.store.sqlite import SQLStore
 
 IdArgument = Annotated[
     str,
@@ -105,7 +105,7 @@ def ls(
     print_rows(console(), titles, [[one_line(cell) for cell in row] for row in rows], whole=True)
 
 
-def _print_figures(opened: "SQLiteStore", run: str | None, output: str) -> None:
+def _print_figures(opened: "SQLStore", run: str | None, output: str) -> None:
     from humanlayer_agent.report.attention import attention
     from humanlayer_agent.report.facts import Facts, Wanted
 
@@ -353,19 +353,17 @@ def _record(request: "ApprovalRequest") -> RequestRecord:
     }
 
 
-def _settled(store: str | None) -> "SQLiteStore":
+def _settled(store: str | None) -> "SQLStore":
     """The store, in which what agents that are gone have left is settled: there may be no hub that sees to it."""
     opened = open_store(store)
     _settle(opened)
     return opened
 
 
-def _settle(opened: "SQLiteStore") -> None:
-    from humanlayer_agent.store.sqlite import SQLiteStore
-
+def _settle(opened: "SQLStore") -> None:
     with suppress(StoreError):  # it can be looked at where it can't be written
         if opened.requests(state="pending", last=1):
-            with closing(SQLiteStore(opened.path)) as written:
+            with closing(opened.to_write()) as written:
                 written.reconcile()
 
 
@@ -376,7 +374,7 @@ RECONCILED = 20
 """Looks after which it is settled again what agents that are gone have left."""
 
 
-def changes(opened: "SQLiteStore", wait: Callable[[float], None] = time.sleep) -> "Iterator[ApprovalRequest]":
+def changes(opened: "SQLStore", wait: Callable[[float], None] = time.sleep) -> "Iterator[ApprovalRequest]":
     """Each request that waits, oldest first, and again when it waits no more; never ends by itself.
 
     Raises:

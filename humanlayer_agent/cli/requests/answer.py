@@ -23,7 +23,7 @@ from humanlayer_agent.audit import events
 from humanlayer_agent.cli.shared.human_signature import typed_word
 from humanlayer_agent.cli.shared.human_terminal import supervisors
 from humanlayer_agent.errors import ConfigError, HumanlayerError, NoTerminal, StoreError
-from humanlayer_agent.locations import default_store_path, key_path
+from humanlayer_agent.locations import key_path
 from humanlayer_agent.processes.ancestry import below_supervision
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.processes.memory_protection import protect_secrets
@@ -33,7 +33,7 @@ from humanlayer_agent.safe_text import one_line, visible
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.authority import Authority
     from humanlayer_agent.keys.signing import Signer
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.store.sqlite import SQLStore
 
 RECORDED, NOT_RECORDED, NO_HUMAN = 0, 1, 3
 """Exit codes: the answer counts; it does not; nobody who could give one is here."""
@@ -127,7 +127,7 @@ def _check(wish: Wish) -> None:
         raise ConfigError("what is approved for more than one command must be shown: leave --yes away")
 
 
-def find_request(opened: "SQLiteStore", request_id: str) -> ApprovalRequest:
+def find_request(opened: "SQLStore", request_id: str) -> ApprovalRequest:
     """The one request whose id is `request_id`, or begins with it.
 
     Raises:
@@ -140,25 +140,23 @@ def find_request(opened: "SQLiteStore", request_id: str) -> ApprovalRequest:
     raise ConfigError(f"{len(found) or 'no'} requests begin with {said}: see hla requests ls --all")
 
 
-def _open(location: str | None) -> "SQLiteStore":
+def _open(location: str | None) -> "SQLStore":
     """The store, to write in it. One that is not there has no requests, and is not made.
 
     Raises:
         ConfigError: there is no store, or none that can be opened.
     """
-    from humanlayer_agent.approvals.store_interface import sqlite_path
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.store import access
 
-    path = Path(sqlite_path(location)) if location else default_store_path()
-    if not path.is_file():
-        raise ConfigError(f"there is no store at {one_line(str(path))}")
     try:
-        return SQLiteStore(path)
+        if not access.is_there(location):
+            raise ConfigError(f"there is no store at {one_line(access.name_of(location))}")
+        return access.open_store(location)
     except StoreError as error:
         raise ConfigError(str(error)) from error
 
 
-def _answered(fd: int, wish: Wish, opened: "SQLiteStore", channels: Path | None) -> int:
+def _answered(fd: int, wish: Wish, opened: "SQLStore", channels: Path | None) -> int:
     request = find_request(opened, wish.request_id)
     authority, signer = _credentials(request, channels, opened)
     if request.state != "pending" or request.expires <= _now():
@@ -174,7 +172,7 @@ def _answered(fd: int, wish: Wish, opened: "SQLiteStore", channels: Path | None)
     return _told(_decide(opened, request, wish, typed, authority, signer), wish, request, opened)
 
 
-def _answered_together(fd: int, wish: Wish, opened: "SQLiteStore", channels: Path | None) -> int:
+def _answered_together(fd: int, wish: Wish, opened: "SQLStore", channels: Path | None) -> int:
     """Answer several requests, each with a vote of its own, once all of them were shown whole."""
     from humanlayer_agent.channels.batches import alike, alike_to, differences
     from humanlayer_agent.channels.plain_text import batch_rows, in_lines
@@ -215,7 +213,7 @@ def _answered_together(fd: int, wish: Wish, opened: "SQLiteStore", channels: Pat
     return max(ends)
 
 
-def _credentials(request: ApprovalRequest, channels: Path | None, opened: "SQLiteStore") -> "tuple[Authority, Signer]":
+def _credentials(request: ApprovalRequest, channels: Path | None, opened: "SQLStore") -> "tuple[Authority, Signer]":
     """Return who may decide, and the key that vouches for it."""
     from humanlayer_agent.configuration import build_authority, build_signer
 
@@ -229,7 +227,7 @@ def _credentials(request: ApprovalRequest, channels: Path | None, opened: "SQLit
     return authority.heeding(opened.absences.standing), signer
 
 
-def _unlocked(fd: int, signer: "Signer", wish: Wish, request: ApprovalRequest, opened: "SQLiteStore") -> bool:
+def _unlocked(fd: int, signer: "Signer", wish: Wish, request: ApprovalRequest, opened: "SQLStore") -> bool:
     """Have the human unlock the key. Each wrong passphrase is in the log: it may be somebody who guesses."""
     from humanlayer_agent.keys.unlock import ask
 
@@ -265,7 +263,7 @@ def _remembered(wish: Wish, request: ApprovalRequest) -> str:
     raise ConfigError(f"{request.id[:12]} can't be approved for {wish.scope}, but for these ({known})")
 
 
-def _foreseen(request: ApprovalRequest, opened: "SQLiteStore", columns: int) -> str:
+def _foreseen(request: ApprovalRequest, opened: "SQLStore", columns: int) -> str:
     """What each scope of a request covers, and what it would have let through before."""
     from humanlayer_agent.channels.offers import EARLIER, foresight, offer_views
     from humanlayer_agent.channels.plain_text import offer_rows
@@ -275,7 +273,7 @@ def _foreseen(request: ApprovalRequest, opened: "SQLiteStore", columns: int) -> 
     return "\n".join(row.text.rstrip() for row in offer_rows(views, seen, columns))
 
 
-def _typed(fd: int, wish: Wish, request: ApprovalRequest, opened: "SQLiteStore", remembered: str) -> _Typed | None:
+def _typed(fd: int, wish: Wish, request: ApprovalRequest, opened: "SQLStore", remembered: str) -> _Typed | None:
     """Show the whole request, and take one word for it; None where anything else was typed."""
     from humanlayer_agent.channels.plain_text import as_text
     from humanlayer_agent.channels.presentation import present
@@ -318,7 +316,7 @@ def _in_editor(fd: int, request: ApprovalRequest) -> str:
 
 
 def _decide(
-    opened: "SQLiteStore",
+    opened: "SQLStore",
     request: ApprovalRequest,
     wish: Wish,
     typed: _Typed,
@@ -338,7 +336,7 @@ def _decide(
     return opened.decide(request.id, answer, authority, signer)
 
 
-def _told(result: VoteResult, wish: Wish, request: ApprovalRequest, opened: "SQLiteStore") -> int:
+def _told(result: VoteResult, wish: Wish, request: ApprovalRequest, opened: "SQLStore") -> int:
     """Say what became of the answer."""
     short = request.id[:12]
     if result.outcome in ("recorded", "duplicate"):
@@ -368,7 +366,7 @@ def _walled(code: str, why: str, wish: Wish, store: str | None) -> int:
     return NO_HUMAN
 
 
-def _log_refusal(opened: "SQLiteStore", code: str, wish: Wish, request: ApprovalRequest | None) -> None:
+def _log_refusal(opened: "SQLStore", code: str, wish: Wish, request: ApprovalRequest | None) -> None:
     opened.record(
         events.VOTE_REFUSED,
         request=request.id if request else one_line(wish.request_id)[:_ID_SHOWN],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.authority import Authority
     from humanlayer_agent.keys.signing import Signer
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.store.sqlite import SQLStore
 
 _PATIENCE_MS = 60_000
 """How long it waits for other processes' writes: a human is there, and giving up would be worse."""
@@ -47,25 +47,23 @@ def typed_word(fd: int, said: str, word: str, purpose: str) -> bool:
     return read_line(fd).strip() == word
 
 
-def open_to_write(location: str | None) -> "SQLiteStore":
+def open_to_write(location: str | None) -> "SQLStore":
     """The store, to write in it. None is made: agents that use another one would not be stopped.
 
     Raises:
         ConfigError: it is not there, or can't be opened.
     """
-    from humanlayer_agent.approvals.store_interface import sqlite_path
     from humanlayer_agent.errors import ConfigError, StoreError
-    from humanlayer_agent.locations import default_store_path
     from humanlayer_agent.safe_text import one_line
-    from humanlayer_agent.store.sqlite import SQLiteStore, refuse_deleted
+    from humanlayer_agent.store import access
 
-    path = Path(sqlite_path(location)) if location else default_store_path()
     try:
-        refuse_deleted(path)
-        if not path.is_file():
+        access.refuse_lost(location)
+        if not access.is_there(location):
             raise ConfigError(
-                f"there is no store at {one_line(str(path))}: name the one that the agents use with --store"
+                f"there is no store at {one_line(access.name_of(location))}: "
+                "name the one that the agents use with --store"
             )
-        return SQLiteStore(path, busy_ms=_PATIENCE_MS)
+        return access.open_store(location, busy_ms=_PATIENCE_MS)
     except StoreError as error:
         raise ConfigError(str(error)) from error

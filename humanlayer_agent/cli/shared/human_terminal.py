@@ -2,11 +2,9 @@
 
 import os
 from contextlib import closing, suppress
-from pathlib import Path
 
 from humanlayer_agent.audit import events
 from humanlayer_agent.errors import ConfigError, HumanlayerError
-from humanlayer_agent.locations import default_store_path
 from humanlayer_agent.processes.ancestry import refuse_agents
 from humanlayer_agent.processes.identity import os_user
 
@@ -46,11 +44,9 @@ def supervisors(store: str | None = None) -> list[str]:
 
 def log_attempt(command: str, store: str | None = None) -> None:
     """Put it in the log, where there is one. That it can't be logged is no way around the refusal."""
-    from humanlayer_agent.approvals.store_interface import sqlite_path
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.store import access
 
     with suppress(HumanlayerError):
-        path = Path(sqlite_path(store)) if store else default_store_path()
-        if path.is_file():
-            with closing(SQLiteStore(path)) as opened:
+        if access.is_there(store):
+            with closing(access.open_store(store)) as opened:
                 opened.record(events.WALL_REFUSED, command=command, by=os_user())

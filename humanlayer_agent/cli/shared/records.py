@@ -310,6 +310,19 @@ class PersonRecord(TypedDict):
     not_counted: Annotated[str, "Why what they said does not count; empty where it does."]
 
 
+class StoreRecord(TypedDict):
+    """A store, and how much is in it."""
+
+    location: Annotated[str, "Where it is: a path, or an address without its password."]
+    kind: Annotated[str, "`sqlite` or `postgresql`."]
+    version: Annotated[int, "Of its schema."]
+    events: Annotated[int, "In its log."]
+    waiting: Annotated[int, "Requests that wait for an answer."]
+    runs: Annotated[int, "Runs of agents that go on."]
+    leases: Annotated[list[str], "The channels that a process serves."]
+    size: Annotated[int, "What it takes on the disk, in bytes."]
+
+
 # ---- audit -----------------------------------------------------------------------------------------------
 
 

@@ -2,37 +2,33 @@
 
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.store.sqlite import SQLStore
 
 
-def open_store(location: str | None) -> "SQLiteStore":
+def open_store(location: str | None) -> "SQLStore":
     """The store at `location`, only to read it.
 
     Raises:
         ConfigError: there is no store (any more), or none that can be opened.
     """
-    from humanlayer_agent.approvals.store_interface import sqlite_path
     from humanlayer_agent.errors import ConfigError, StoreError
-    from humanlayer_agent.locations import default_store_path
     from humanlayer_agent.safe_text import one_line
-    from humanlayer_agent.store.sqlite import SQLiteStore, refuse_deleted
+    from humanlayer_agent.store import access
 
-    path = Path(sqlite_path(location)) if location else default_store_path()
     try:
-        refuse_deleted(path)
-        if not path.exists():
+        access.refuse_lost(location)
+        if not access.is_there(location):
             hint = "the first run of an agent makes one (--store names another)"
-            raise ConfigError(f"there is no store at {one_line(str(path))}: {hint}")
-        return SQLiteStore(path, create=False)
+            raise ConfigError(f"there is no store at {one_line(access.name_of(location))}: {hint}")
+        return access.open_store(location, create=False)
     except StoreError as error:  # that is no answer to what the command asks, so it must not exit like one
         raise ConfigError(str(error)) from error
 
 
-def stopped_line(opened: "SQLiteStore") -> str:
+def stopped_line(opened: "SQLStore") -> str:
     """Since when every agent is stopped, by whom and why, on one line; "" where none is."""
     from humanlayer_agent.approvals.stop import described
     from humanlayer_agent.configuration import build_authority

@@ -1,0 +1,383 @@
+"""What a store on a server does otherwise than one in a file: round trips, faults of the server and of the network."""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import pytest
+
+from humanlayer_agent.action import Action
+from humanlayer_agent.approvals import store_interface
+from humanlayer_agent.approvals.gate import Gate
+from humanlayer_agent.approvals.model import ApprovalRequest, Denial, Execution, Outcome, Permit
+from humanlayer_agent.errors import ConfigError, StoreError, StoreTampered
+from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.store.access import open_store
+from humanlayer_agent.store.postgres import server as reached
+from humanlayer_agent.store.postgres.postgres_store import PostgresStore, make_store
+from humanlayer_agent.store.sqlite import SQLiteStore, SQLStore
+from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, ScriptedAsker, ScriptedDirector, answer
+from tests.support.postgres import LocalServer, local_server
+
+TEAM = ScriptedApprovers()
+KEYED = re.compile("⟦|hmac:")
+"""Digests by a key that each log has of its own."""
+COMMANDS = (
+    "ls -l",
+    "mysql -phunter22-secret x",
+    "echo é\u202e",
+    "echo \ud800\x00",
+    'echo "\\"',
+    "ask make",
+    "rm -rf x",
+)
+
+
+def action(content: str) -> Action:
+    return Action(content, cwd="/srv/app", project="/srv/app", run_id="run-1")
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is sent to the server: each is one round trip."""
+    found: list[str] = []
+    execute = reached._Link.execute
+
+    def heard(self: Any, query: Any, *more: Any, **how: Any) -> Any:
+        found.append(str(query))
+        return execute(self, query, *more, **how)
+
+    monkeypatch.setattr(reached._Link, "execute", heard)
+    return found
+
+
+def test_an_allowed_command_is_one_round_trip_and_its_end_another(gate: Gate, sent: list[str]) -> None:
+    for command in ("first", "second"):  # with the first, the keys of the log are made
+        sent.clear()
+        permit = gate.admit(action(command))
+        assert isinstance(permit, Permit)
+        assert permit.started
+        gate.finish(permit, Outcome(0))
+    assert [each.partition("(")[0] for each in sent] == ["SELECT * FROM admit", "SELECT * FROM finish"]
+    assert gate.store.verify().intact
+
+
+def said(store: SQLStore) -> list[dict[str, Any]]:
+    """The events of a store without what is its own: times, names, hashes."""
+    own = {"at", "prev", "store", "permit", "issued", "started", "decided", "asked", "request", "context", "expires"}
+    own |= {
+        "decision_id",
+        "signature",
+        "signer",
+        "duration_ms",
+        "us",
+        "hash",
+        "process",
+        "erased",
+        "exact",
+        "head",
+        "head_signature",
+    }
+    return [
+        {name: value for name, value in entry.event.items() if name not in own and not KEYED.search(str(value))}
+        for entry in store.events()
+    ]
+
+
+def work(store: SQLStore) -> list[dict[str, Any]]:
+    director = ScriptedDirector({"rm": Verdict.DENY, "ask": Verdict.ASK})
+    with Gate(director, store, ScriptedAsker(["approve"] * 9), agent="agent", run_id="run-1") as gate:
+        for command in COMMANDS:
+            permit = gate.admit(action(command))
+            if isinstance(permit, Permit):
+                if not permit.started:
+                    gate.start(permit, permit.action)
+                gate.finish(permit, Outcome(None, "timed out") if "-l" in command else Outcome(0))
+            gate.admit(action(command), outcome=lambda decision: Outcome(3, receipt={"question": "0" * 64}))
+    assert store.verify().intact
+    return said(store)
+
+
+def test_the_log_says_the_same_as_that_of_a_file(store: PostgresStore, tmp_path: Any) -> None:
+    with closing(SQLiteStore(tmp_path / "store.sqlite3")) as file:
+        assert work(store) == work(file)
+
+
+def test_what_is_out_of_the_ordinary_is_decided_by_the_statements(gate: Gate, store: PostgresStore) -> None:
+    assert isinstance(gate.admit(action("ls")), Permit)
+    with closing(PostgresStore(store.url)) as other:
+        other.halts.stop("os:1:ann", "enough")
+    assert isinstance(gate.admit(action("ls")), Denial)
+    assert [entry.event["type"] for entry in store.events(last=1)] == ["decision.evaluated"]
+
+
+def test_a_log_that_was_set_back_lets_nothing_run(store: PostgresStore, postgres: LocalServer) -> None:
+    gate = Gate(ScriptedDirector({}), store, ScriptedAsker([]), agent="agent", run_id="run-1")
+    for command in ("ls", "ls -l"):
+        gate.admit(action(command))
+    (newest,) = store.events(last=1)
+    database = store.url.partition("?")[0].rpartition("/")[2]
+    away = f"DELETE FROM humanlayer.audit_event WHERE seq > {newest.seq - 2}"
+    postgres.administer("SET session_replication_role = replica", away, database=database)
+    found = gate.admit(action("ls"))
+    assert isinstance(found, Denial)
+    assert "set back" in found.reason
+
+
+# Faults
+
+
+def test_a_server_that_can_not_be_reached_denies_and_says_no_password(gate: Gate, postgres: LocalServer) -> None:
+    with pytest.raises(StoreError, match="No such file") as raised:
+        open_store(f"postgresql://me:hunter22@/gone?host={postgres.folder}/nowhere")
+    assert "hunter22" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://me:hunter22@host", "postgresql://me:hunter22@[host/db", "postgres://%zz"]
+)
+def test_what_is_no_address(url: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        PostgresStore(url)
+    assert "hunter22" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("postgresql://me:secret@db.example.com/hla", "postgresql://db.example.com/hla"),
+        ("postgresql://db.example.com:6543/hla?sslmode=verify-full", "postgresql://db.example.com:6543/hla"),
+        ("postgresql:///hla?host=/run/pg&port=6543&password=secret", "postgresql:///hla?host=/run/pg&port=6543"),
+    ],
+)
+def test_a_store_is_called_the_same_whoever_asks(url: str, place: str) -> None:
+    assert reached.Address(url).place == place
+
+
+def test_a_connection_that_was_cut_denies_once_and_is_made_anew(
+    gate: Gate, store: PostgresStore, postgres: LocalServer
+) -> None:
+    assert isinstance(gate.admit(action("ls")), Permit)
+    postgres.administer("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name <> ''")
+    found = gate.admit(action("ls"))
+    assert isinstance(found, Denial)
+    assert isinstance(gate.admit(action("ls")), Permit)
+    assert store.verify().intact
+    assert "audit.degraded" in [entry.event["type"] for entry in store.events()]
+
+
+@pytest.fixture
+def own_server() -> Iterator[LocalServer]:
+    with local_server(durable=True) as made:
+        yield made
+
+
+@pytest.mark.long
+def test_a_server_that_does_not_answer_is_given_up(own_server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As behind a network that swallows what is sent: the connection stands, and nothing comes."""
+    with own_server.new_store() as url, closing(PostgresStore(url)) as store:
+        gate = Gate(ScriptedDirector({}), store, ScriptedAsker([]), agent="agent", run_id="run-1")
+        gate.admit(action("ls"))
+        monkeypatch.setattr(reached, "DEADLINE_S", 0.2)
+        session = int(own_server.administer("SELECT pid FROM pg_stat_activity WHERE application_name <> ''")[0][0])  # type: ignore[call-overload]
+        os.kill(session, signal.SIGSTOP)
+        try:
+            found = gate.admit(action("ls"))
+        finally:
+            os.kill(session, signal.SIGCONT)
+        assert isinstance(found, Denial)
+        assert "no answer within" in found.reason
+
+
+@pytest.mark.long
+def test_a_crash_of_the_server_loses_nothing_that_was_acknowledged(own_server: LocalServer) -> None:
+    with own_server.new_store() as url, closing(PostgresStore(url)) as store:
+        gate = Gate(ScriptedDirector({}), store, ScriptedAsker([]), agent="agent", run_id="run-1")
+        permits = []
+        for _ in range(3):
+            for number in range(5):
+                if isinstance(permit := gate.admit(action(f"echo {number}")), Permit):
+                    permits.append(permit.id)
+            own_server.kill()
+            assert isinstance(gate.admit(action("ls")), Denial)
+            own_server.start()
+        assert store.verify().intact
+        told = {entry.event["permit"] for entry in store.events(type="exec.started")}
+        assert len(permits) == 15
+        assert set(permits) <= told
+
+
+def test_an_answer_whose_commit_nobody_heard_of_is_looked_up(
+    store: PostgresStore, draft: Callable[..., ApprovalRequest], gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has committed, and its reply is lost: that is told as recorded, and nothing is counted twice."""
+    gate.admit(action("ls"))
+    request = store.create_request(draft())
+    execute = reached._Link.execute
+
+    def lost(self: Any, query: Any, *more: Any, **how: Any) -> Any:
+        done = execute(self, query, *more, **how)
+        if query == "COMMIT":
+            monkeypatch.setattr(reached._Link, "execute", execute)
+            self.close()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+        return done
+
+    monkeypatch.setattr(reached._Link, "execute", lost)
+    result = TEAM.decide(store, request.id, answer(request, "approve"))
+    assert (result.outcome, result.state) == ("recorded", "approved")
+    assert len(store.votes(request.id)) == 1
+    issued = store.permit(request, TEAM.authority, use_by_ms=10_000)
+    assert isinstance(issued, Permit)
+    assert isinstance(store.consume(issued, issued.action.digest(POLICY_DIGEST), TEAM.authority), Execution)
+
+
+def test_an_answer_whose_commit_was_lost_is_no_answer(
+    store: PostgresStore, draft: Callable[..., ApprovalRequest], gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate.admit(action("ls"))
+    request = store.create_request(draft())
+    execute = reached._Link.execute
+
+    def lost(self: Any, query: Any, *more: Any, **how: Any) -> Any:
+        if query == "COMMIT":
+            monkeypatch.setattr(reached._Link, "execute", execute)
+            self.close()
+        return execute(self, query, *more, **how)
+
+    monkeypatch.setattr(reached._Link, "execute", lost)
+    with pytest.raises(StoreError):
+        TEAM.decide(store, request.id, answer(request, "approve"))
+    assert store.votes(request.id) == []
+
+
+# What somebody changes who may
+
+CHANGES = (
+    "CREATE TRIGGER mine BEFORE INSERT ON halt FOR EACH ROW EXECUTE FUNCTION humanlayer.refuse('no')",
+    "ALTER TABLE vote DISABLE TRIGGER vote_signed",
+    "CREATE RULE mine AS ON INSERT TO halt DO INSTEAD NOTHING",
+    "CREATE OR REPLACE FUNCTION humanlayer.begin_write() RETURNS bigint LANGUAGE plpgsql SET search_path FROM CURRENT "
+    "AS $$ BEGIN RETURN 1; END $$",
+    "ALTER FUNCTION vote_in_time() RESET search_path",
+    "ALTER TABLE halt ENABLE ROW LEVEL SECURITY",
+    "DROP TRIGGER request_approved_by_vote ON request",
+    "DROP INDEX request_one_pending",
+    "ALTER TABLE vote DROP CONSTRAINT vote_request_id_fkey",
+    "ALTER TABLE vote ADD COLUMN more TEXT",
+    "CREATE TABLE humanlayer.more (id TEXT)",
+    "CREATE TABLE humanlayer.pg_proc AS SELECT * FROM pg_catalog.pg_proc WHERE false",
+    "CREATE FUNCTION humanlayer.encode(bytea, text) RETURNS text LANGUAGE sql AS $$ SELECT '' $$",
+    "CREATE VIEW humanlayer.more AS SELECT 1",
+)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_structure_that_is_not_ours_lets_nothing_run(url: str, change: str) -> None:
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute("SET search_path = humanlayer, pg_catalog, pg_temp")
+        owner.execute("BEGIN")
+        owner.execute(change)  # type: ignore[call-overload]
+        owner.execute(f"SET LOCAL search_path = {reached.PATH}")  # type: ignore[call-overload]
+        with pytest.raises(StoreTampered, match="not as we made it"):
+            reached.structure.check(owner, "here")  # type: ignore[arg-type]
+        owner.execute("ROLLBACK")
+    PostgresStore(url).close()
+
+
+# Waiting
+
+
+def until(found: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 30
+    while not found():
+        assert time.monotonic() < limit
+
+
+def test_who_waits_is_told_and_reads_nothing_meanwhile(
+    store: PostgresStore, gate: Gate, draft: Callable[..., ApprovalRequest], sent: list[str]
+) -> None:
+    gate.admit(action("ls"))
+    request, other = store.create_request(draft("make one")), store.create_request(draft("make two"))
+    assert store.is_news(request.id), "nobody has read it yet"
+    sent.clear()
+    assert not any(store.is_news(request.id) for _ in range(50))
+    assert sent == []
+    with closing(PostgresStore(store.url)) as hub:
+        TEAM.decide(hub, other.id, answer(other, "reject"))
+        TEAM.decide(hub, request.id, answer(request, "approve"))
+    until(lambda: store.is_news(request.id))
+    assert not store.is_news(request.id)
+
+
+def test_who_hears_nothing_reads_again(
+    store: PostgresStore, gate: Gate, draft: Callable[..., ApprovalRequest], postgres: LocalServer, monkeypatch: Any
+) -> None:
+    gate.admit(action("ls"))
+    request = store.create_request(draft())
+    assert store.is_news(request.id)
+    monkeypatch.setattr(reached, "REREAD_S", 0.05)
+    postgres.administer("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'LISTEN humanlayer'")
+    until(lambda: store.is_news(request.id))
+    until(lambda: store.is_news(request.id))
+
+
+def test_time_is_the_databases(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host whose clock is wrong by ten minutes asks, and is answered in time."""
+    late = time.time_ns() - 600 * 10**9
+    monkeypatch.setattr(store_interface.time, "time_ns", lambda: late)
+    gate = Gate(
+        ScriptedDirector({"ask": Verdict.ASK}), store, ScriptedAsker(["approve"]), agent="agent", timeout_ms=60_000
+    )
+    assert isinstance(gate.check(action("ask")), Permit)
+    (request,) = store.requests()
+    assert abs(request.created - late // 10**6) > 500_000
+
+
+def test_a_database_that_holds_no_unicode_is_refused(postgres: LocalServer) -> None:
+    postgres.administer("CREATE DATABASE ascii ENCODING 'SQL_ASCII' TEMPLATE template0")
+    with pytest.raises(ConfigError, match="SQL_ASCII"):
+        make_store(postgres.url("ascii"))
+
+
+def test_the_defaults_of_a_server_do_not_count(postgres: LocalServer, url: str) -> None:
+    database = url.partition("?")[0].rpartition("/")[2]
+    for setting in (
+        "default_transaction_isolation = 'serializable'",
+        "synchronous_commit = off",
+        "search_path = public",
+    ):
+        postgres.administer(f"ALTER DATABASE {database} SET {setting}")
+    try:
+        with closing(PostgresStore(url)) as store, store.database.read() as session:
+            shown = [session.execute(f"SHOW {name}").fetchone()[0] for name in ("synchronous_commit", "search_path")]
+            assert shown == ["on", reached.PATH]
+            isolation = session.execute("SHOW default_transaction_isolation").fetchone()[0]
+            assert isolation == "read committed"
+    finally:
+        postgres.administer(f"ALTER DATABASE {database} RESET ALL")
+
+
+def test_what_is_old_and_exported_may_go(url: str) -> None:
+    day, start = 86_400_000, 1_700_000_000_000
+    now = [start]
+    with closing(PostgresStore(url, clock=lambda: now[0])) as store:
+        director = ScriptedDirector({"ask": Verdict.ASK})
+        asker = ScriptedAsker([("approve", "fine"), ("reject", "no")])
+        with Gate(director, store, asker, agent="agent", run_id="run-1", clock=lambda: now[0]) as gate:
+            for command in ("ls", "ask one", "ask two"):
+                permit = gate.check(action(command))
+                if isinstance(permit, Permit):
+                    gate.start(permit, permit.action)
+                    gate.finish(permit, Outcome(0))
+        now[0] += 100 * day
+        purge = store.purge(before=now[0] - 30 * day, exported=store.write_head())
+        assert purge.would_go() == purge.delete("os:1:ann", "a" * 64)
+        assert purge.erase()
+        assert store.requests() == []
+        assert store.verify().intact
