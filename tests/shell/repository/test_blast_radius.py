@@ -11,7 +11,6 @@ from humanlayer_agent.shell.repository import blast_radius as module
 from tests.shell.repository.conftest import Draw, Git
 from tests.shell.repository.test_history import commit
 
-
 OPEN = "Pushes something: what, and to which branch, can't be told."
 
 
