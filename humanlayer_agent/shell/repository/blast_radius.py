@@ -39,7 +39,8 @@ _MAKES_NOTHING = frozenset({"read", "delete", "environment", "network"})
 _GIT_FOLDER = frozenset({"HEAD", "objects", "refs"})
 """What git takes a folder by for a repository."""
 _LONGEST_NAME = 80
-_PLAIN = re.compile(r"[\w@%+=:,./~^-]+")
+_LONGEST_PLACE = 300
+_PLAIN = re.compile(r"[\w@%+=:,./~^…-]+")
 _OTHER_ROOTS = frozenset(str.split("chroot nsenter unshare bwrap proot fakechroot systemd-nspawn"))
 """Programs under which a path may be another one than here."""
 
@@ -114,12 +115,19 @@ def _targets(program: Program, kinds: frozenset[str], view: View) -> tuple[list[
 
 def _paths(effect: Effect, view: View) -> tuple[str, ...] | None:
     """Return the paths that an effect certainly means; None where it may mean others."""
-    path = posixpath.normpath(effect.operand or "")
+    named = effect.operand or ""
+    path = posixpath.normpath(named)
+    climbs = ".." in named.split("/")
     if effect.pattern is not None:
         rest = effect.pattern.removeprefix(path.rstrip("/") + "/")
-        listing = listing_of(path, rest, view) if rest != effect.pattern else None
+        listing = listing_of(path, rest, view) if rest != effect.pattern and not climbs else None
         return None if listing is None else tuple(f"{path.rstrip('/')}/{name.rstrip('/')}" for name in listing.names)
-    return (path,) if effect.resolved else None
+    if not effect.resolved:
+        return None
+    if named.endswith(("/", "/.", "/..")):  # a link is followed there
+        at = view.look(f"{view.real(posixpath.dirname(path))}/{posixpath.basename(path)}".replace("//", "/"))
+        return (view.real(named),) if climbs or at.target is not None else (path,)
+    return (posixpath.join(view.real(posixpath.dirname(named)), posixpath.basename(named)),) if climbs else (path,)
 
 
 @dataclass(slots=True)
@@ -201,7 +209,7 @@ class _Counting:
         tops = dict.fromkeys(self._top_of(posixpath.dirname(self._real(path)) or "/") for path in paths)
         others = [top for top in tops if top and top != self._top]
         for top in others[:NAMED]:
-            yield f"That is in another repository: {_shown(top)}."
+            yield f"That is in another repository: {_shown(top, _LONGEST_PLACE)}."
         if len(others) > NAMED:
             yield f"It is in {len(others) - NAMED:,} more other repositories."
 
@@ -219,7 +227,7 @@ class _Counting:
 
     def _about(self, count: _Count) -> Iterator[str]:
         for folder in count.repositories[:NAMED]:
-            yield f"With it goes a whole repository, its history included: {_shown(folder)}."
+            yield f"With it goes a whole repository, its history included: {_shown(folder, _LONGEST_PLACE)}."
         if len(count.repositories) > NAMED:
             yield f"With it go {len(count.repositories) - NAMED:,} more repositories."
         if count.of_git:
@@ -422,9 +430,9 @@ def _bytes(size: int) -> str:
     return f"{shown / 1000:,.1f} TB"
 
 
-def _shown(name: str) -> str:
+def _shown(name: str, most: int = _LONGEST_NAME) -> str:
     """Return a name that nobody takes for words of ours: in quotation marks where it has more than names usually do."""
-    if len(name) > _LONGEST_NAME:
+    if len(name) > most:
         name = f"{name[:40]}…{name[-30:]}"
     if not is_text(name):
         return ascii(name)

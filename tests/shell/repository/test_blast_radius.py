@@ -216,6 +216,20 @@ def test_a_link_is_what_is_deleted_and_not_what_it_leads_to(scene: Path) -> None
     assert one.startswith("Deletes 1 file (")
 
 
+@pytest.mark.parametrize("text", ["find link/ -delete", "rsync -a --delete src/ link/", "rm -rf link/."])
+def test_a_link_with_a_slash_is_what_it_leads_to(scene: Path, text: str) -> None:
+    (scene / "link").symlink_to("docs")
+    assert said(scene, text)[0].startswith("Deletes 3 files and 1 folder (")
+
+
+def test_the_way_up_leads_on_from_where_a_link_leads(scene: Path) -> None:
+    (scene / "link").symlink_to("../plain")
+    (scene / "a").write_text("a")
+    for text in ("rm link/../repository/../plain/a", "rm -rf link/../plain"):
+        assert any("none of it is under version control" in each for each in said(scene, text)), text
+    assert "there is no such file now" in said(scene, "rm link/../a")[0]
+
+
 def test_it_is_bounded_and_says_so(scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_ENTRIES", 2)
     assert said(scene, "rm -rf docs")[0].startswith("Deletes more than ")
