@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ _LONGEST_NAME = 200
 _MARGIN_S = 2.0
 """A human has so much less time than the hook, so that "nobody answered" is said before the hook is late."""
 _POLL_S = 0.05
+_MOST_ANSWERS = 64
+"""So many calls are remembered of which another hook event may tell once more."""
 _LOGIN_BASH = ("bash", "-lc")
 _TYPED = "The agent may type into {program}, unseen: it could have it run anything."
 _CHANGED = "The policy is not the one that this session began with: what it allows now counts in the next session."
@@ -575,8 +578,9 @@ class _Session:
         return self._sight(action) if tells_all else None
 
     def _sight(self, action: Action) -> str:
-        """Return all that the policy says of a call, so that it can be told whether it says the same later."""
-        return repr(replace(self._director.evaluate(action), microseconds=0))
+        """Return the SHA-256 of all that the policy says of a call, to tell whether it says the same later."""
+        said = repr(replace(self._director.evaluate(action), microseconds=0))
+        return sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
 
     def note_answer(self, action: Action, seen: str | None, reply: Reply) -> None:
         """Remember what was let through.
@@ -585,9 +589,11 @@ class _Session:
             seen: see `first_sight`.
         """
         if seen is not None and reply.verdict in ("allow", "none"):
-            lapses = time.monotonic() + USE_BY_MS / 1000
+            now = time.monotonic()
+            answer = _Answered(_essence(action), seen, reply, now + USE_BY_MS / 1000)
             with self._lock:
-                self._answers.append(_Answered(_essence(action), seen, reply, lapses))
+                kept = [each for each in self._answers if each.lapses > now]
+                self._answers = [*kept, answer][-_MOST_ANSWERS:]  # of most calls no other event tells
 
     def answered_before(self, action: Action, question: Question) -> Reply | None:
         """Return what was answered when the event that has all of a call told of it just before, where this one tells

@@ -105,6 +105,19 @@ def test_an_answer_to_less_of_a_call_is_none_to_more_of_it(
     assert says(sound("cursor", project, inputs=inputs)) == "none", "its own sandbox is not left by an allow of ours"
 
 
+def test_what_no_other_event_tells_of_is_not_kept_for_ever(
+    says: Callable[[dict[str, Any]], str],
+    judge: server.Server,  # noqa: F811
+    project: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("humanlayer_agent.hooks.judge._MOST_ANSWERS", 3)
+    for n in range(5):
+        assert says(sound("cursor", project, inputs={"command": f"echo {n}"})) == "allow"
+    (session,) = judge._judge._sessions.values()
+    assert [each.essence[0] for each in session._answers] == ["echo 2", "echo 3", "echo 4"]
+
+
 def test_what_has_changed_since_is_judged_anew(
     says: Callable[[dict[str, Any]], str],
     judge: server.Server,  # noqa: F811
