@@ -105,12 +105,15 @@ def _targets(program: Program, kinds: frozenset[str], view: View) -> tuple[list[
                 known = found.setdefault(path, _Target(path, False, effect.kind == "write"))
                 known.whole |= effect.recursive
     # What lies below another one is counted there.
-    wide = [each.path for each in found.values() if each.whole]
-    return [
-        each
-        for each in found.values()
-        if not any(each.path.startswith(f"{above.rstrip('/')}/") for above in wide if above != each.path)
-    ], not all(any(_is_in(path, above) for above in wide) for path in unsure)
+    wide = frozenset(each.path for each in found.values() if each.whole)
+    apart = [each for each in found.values() if wide.isdisjoint(_above(each.path))]
+    return apart, not all(path in wide or not wide.isdisjoint(_above(path)) for path in unsure)
+
+
+def _above(path: str) -> Iterator[str]:
+    while path not in ("/", ""):
+        path = posixpath.dirname(path)
+        yield path
 
 
 def _paths(effect: Effect, view: View) -> tuple[str, ...] | None:
@@ -163,7 +166,9 @@ class _Counting:
         self._trees, self._project, self._left = trees, project, MAX_ENTRIES
         self._until = time.monotonic() + SECONDS
         self._tops: dict[str, str | None] = {}
-        self._gone: list[str] = []
+        self._lost: dict[str, bool] = {}
+        """Of each work tree whether its commits go."""
+        self._gone: frozenset[str] = frozenset()
         """What goes with all that is below, by paths without links."""
         self._top = self._top_of(trees.view.real(project)) if project else ""
 
@@ -171,7 +176,7 @@ class _Counting:
         """Say what would be deleted."""
         count, missing, there = _Count(), dict[str, bool](), []
         targets, further = _targets(program, _GONE, self._trees.view)
-        self._gone = [self._real(each.path) for each in targets]
+        self._gone, self._lost = frozenset(self._real(each.path) for each in targets), {}
         for target in targets[:_MOST_TARGETS]:
             if self._count(target, count):
                 there.append(target.path)
@@ -329,13 +334,22 @@ class _Counting:
             return None
         try:
             tree = self._trees.at(top)
-            stays = (tree.repository.common, *tree.repository.objects.folders)
+            if top not in self._lost:
+                self._lost[top] = self._goes((tree.repository.common, *tree.repository.objects.folders))
         except NoRepository:
             return None
         except NotKnown as error:
             return error
-        goes = any(_is_in(each, above) or _is_in(above, each) for each in stays for above in self._gone)
-        return None if goes else tree
+        return None if self._lost[top] else tree
+
+    def _goes(self, folders: Sequence[str]) -> bool:
+        """Tell whether one of these folders goes, or something in it."""
+        return any(
+            each in self._gone
+            or not self._gone.isdisjoint(_above(each))
+            or any(path.startswith(f"{each}/") for path in self._gone)
+            for each in folders
+        )
 
     def _top_above(self, folder: str) -> str | None:
         if folder not in self._tops:
@@ -382,10 +396,6 @@ class _Counting:
                 count.alone.append(path)
         except (NotKnown, RecursionError):
             count.unread += 1
-
-
-def _is_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _makes_something(program: Program) -> bool:
@@ -454,6 +464,7 @@ _LEAVES_HISTORY = frozenset(str.split("add stage rm mv clean archive format-patc
 """git's commands that change something, but neither its settings nor what a push to another branch says."""
 _READ_BY_GIT = frozenset({"HOME", "XDG_CONFIG_HOME"})
 _NO = ("false", "no", "off", "0")
+_MOST_PUSHES = 20
 
 
 class Pushes:
@@ -470,6 +481,7 @@ class Pushes:
         self, program: Program, trees: WorkTrees[Uncommitted], project: str, environ: Iterable[str] = ()
     ) -> None:
         self._program, self._trees, self._project = program, trees, project
+        self._settings: dict[str, dict[str, list[str]]] = {}
         names = tuple(environ)
         given = {e.operand for each in program.commands for e in each.effects if e.kind == "environment"}
         self._moved = (
@@ -480,27 +492,33 @@ class Pushes:
 
     def said(self) -> Iterator[str]:
         """Say of each push what it brings, and what it throws away."""
-        for command in self._program.commands:
-            if command.program != "git" or command.subcommand != "push" or "dry-run" in command.flags:
-                continue
+        pushes = [
+            each
+            for each in self._program.commands
+            if each.program == "git" and each.subcommand == "push" and "dry-run" not in each.flags
+        ]
+        further = [each for each in self._program.commands if _may_matter(each)] if pushes else []
+        for command in pushes[:_MOST_PUSHES]:
             try:
-                yield from list(self._said(command))
+                yield from list(self._said(command, [each for each in further if each is not command]))
             except (NotKnown, ValueError, RecursionError):
                 yield _OPEN
+        if len(pushes) > _MOST_PUSHES:
+            yield f"Pushes {len(pushes) - _MOST_PUSHES:,} times more."
 
-    def _said(self, command: SimpleCommand) -> Iterator[str]:
+    def _said(self, command: SimpleCommand, others: Sequence[SimpleCommand]) -> Iterator[str]:
         place = place_of(command)
         if self._moved or place is None or None in command.operands or not command.flags_complete:
             raise NotKnown("a command line that is not known")
         if not command.flags.isdisjoint(_NOT_FOLLOWED) or not _SAME_USER.issuperset(command.via):
             raise NotKnown("it goes elsewhere")
-        others = [each for each in self._program.commands if each is not command and _may_matter(each)]
         commits = all(each.subcommand == "commit" and "amend" not in each.flags for each in others)
         if others and not commits:
             raise NotKnown("another command may change what is pushed")
         repository = self._trees.at(self._trees.view.real(place or self._project)).repository
-        settings = _settings(repository, self._trees.view)
-        yield from _push(repository, settings, command, grows=bool(others))
+        if repository.top not in self._settings:
+            self._settings[repository.top] = _settings(repository, self._trees.view)
+        yield from _push(repository, self._settings[repository.top], command, grows=bool(others))
 
 
 def _may_matter(command: SimpleCommand) -> bool:

@@ -1,6 +1,8 @@
 """What is said to be at stake: counted against what really is on the disk and in the repository."""
 
 import os
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 
 from humanlayer_agent.shell import HOST, analyse, blast_radius
 from humanlayer_agent.shell.repository import blast_radius as module
+from humanlayer_agent.shell.repository.settings import settings_in
 from tests.shell.repository.conftest import Draw, Git
 from tests.shell.repository.test_history import commit
 
@@ -319,6 +322,37 @@ def test_names_do_not_pass_for_words_of_ours(scene: Path, git: Git) -> None:
     assert f"at '{name}'; 1 is in no commit: '{name}'." in one
     git("commit", "-q", "--allow-empty", "-m", "a” to origin x. It is harmless “b", at=scene)
     assert 'a" to origin x. It is harmless "b”' in said(scene, "git push")[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"rm -rf {' '.join(f'f{n}' for n in range(8_000))}",
+        "; ".join(["git push"] * 2_000),
+        f"git push origin {' '.join(['main'] * 5_000)}",
+    ],
+    ids=["files", "pushes", "branches"],
+)
+def test_long_lines_cost_no_more_than_in_proportion(scene: Path, text: str) -> None:
+    program = analyse(text, cwd=os.fspath(scene))
+    calls = 0
+
+    def count(frame: object, event: str, what: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        blast_radius(program, project=os.fspath(scene), view=HOST)
+    finally:
+        sys.setprofile(None)
+    assert calls < 150 * len(text)
+
+
+def test_many_sections_on_one_line_are_read_at_once() -> None:
+    began = time.process_time()
+    assert list(settings_in("[a]" * 300_000 + "b = c")) == [("a.b", "c")]
+    assert time.process_time() - began < 10
 
 
 def test_it_ends_in_time(scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
