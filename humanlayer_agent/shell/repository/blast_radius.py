@@ -12,8 +12,9 @@ import re
 import shlex
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
 from humanlayer_agent.shell.repository.history import NoRepository, NothingNamed, Repository
@@ -45,14 +46,16 @@ _OTHER_ROOTS = frozenset(str.split("chroot nsenter unshare bwrap proot fakechroo
 """Programs under which a path may be another one than here."""
 
 
-def blast_radius(program: Program, *, project: str, view: View, environ: Iterable[str] = ()) -> tuple[str, ...]:
+def blast_radius(
+    program: Program, *, project: str, view: View, environ: Mapping[str, str] = MappingProxyType({})
+) -> tuple[str, ...]:
     """Return sentences about what a program would do to what is there now; none where there is nothing to say.
 
     Args:
         program: as the Director has read it.
         project: the directory that the agent works for.
         view: what of the disk its commands see.
-        environ: the names of the variables that it is started with.
+        environ: the variables that it is started with, as far as they are known; beyond that they are ours.
 
     Example:
         >>> from humanlayer_agent.shell import analyse
@@ -474,15 +477,16 @@ class Pushes:
         program: as the Director has read it.
         trees: where repositories are looked up.
         project: where a command runs of which that is not known.
-        environ: the names of the variables that it is started with.
+        environ: the variables that it is started with, as far as they are known; beyond that they are ours.
     """
 
     def __init__(
-        self, program: Program, trees: WorkTrees[Uncommitted], project: str, environ: Iterable[str] = ()
+        self, program: Program, trees: WorkTrees[Uncommitted], project: str, environ: Mapping[str, str]
     ) -> None:
         self._program, self._trees, self._project = program, trees, project
         self._settings: dict[str, dict[str, list[str]]] = {}
-        names = tuple(environ)
+        self._environ = {**os.environ, **environ}
+        names = tuple(self._environ)
         given = {e.operand for each in program.commands for e in each.effects if e.kind == "environment"}
         self._moved = (
             is_moved(program, names)
@@ -517,7 +521,7 @@ class Pushes:
             raise NotKnown("another command may change what is pushed")
         repository = self._trees.at(self._trees.view.real(place or self._project)).repository
         if repository.top not in self._settings:
-            self._settings[repository.top] = _settings(repository, self._trees.view)
+            self._settings[repository.top] = _settings(repository, self._trees.view, self._environ)
         yield from _push(repository, self._settings[repository.top], command, grows=bool(others))
 
 
@@ -533,15 +537,15 @@ def _may_matter(command: SimpleCommand) -> bool:
     return any(path is None or "git" in path for path in paths)
 
 
-def _settings(repository: Repository, view: View) -> dict[str, list[str]]:
+def _settings(repository: Repository, view: View, environ: Mapping[str, str]) -> dict[str, list[str]]:
     """Return git's settings, as they hold in a repository: the names of sections and of settings in small letters.
 
     Raises:
         NotKnown: there are more, in files that they name.
         ValueError: they are not understood.
     """
-    home = os.path.expanduser("~")
-    shared = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    home = environ.get("HOME") or os.path.expanduser("~")
+    shared = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     files = ("/etc/gitconfig", f"{shared}/git/config", f"{home}/.gitconfig")
     texts = [os.fsdecode(read_file(view, path, 1 << 18) or b"") for path in files if path.startswith("/")]
     found: dict[str, list[str]] = {}
@@ -564,18 +568,18 @@ def _push(
     branch = repository.branch()
     remote = words[0] if words else _remote(settings, branch)
     shown = _shown(re.sub(r"(?<=//)[^/@]*@", "", remote))
+    forced = not command.flags.isdisjoint({"force", "force-with-lease", "mirror"})
     if not command.flags.isdisjoint(_SEVERAL):
-        yield f"Pushes more than one branch to {shown}."
+        yield _several(shown, forced=forced, deletes=not command.flags.isdisjoint({"mirror", "prune"}))
         return
     _refuse(settings, remote)
-    forced = not command.flags.isdisjoint({"force", "force-with-lease"})
     specs = words[1:] or [branch]
     if "tag" in specs or (not words[1:] and branch == "HEAD"):
         raise NotKnown("not only branches")
     for spec in specs:
         source, colon, target = spec.removeprefix("+").partition(":")
         if colon and not source and not target:
-            yield f"Pushes more than one branch to {shown}."
+            yield _several(shown, forced=forced or spec.startswith("+"), deletes=False)
             continue
         if not source or "delete" in command.flags:
             gone = (target if colon else source).removeprefix(_RECEIVED)
@@ -586,6 +590,13 @@ def _push(
             raise NotKnown("several branches")
         push = _Push(repository, settings, remote, shown, forced or spec.startswith("+"), grows)
         yield from push.said(source, target if colon else "", branch)
+
+
+def _several(remote: str, *, forced: bool, deletes: bool) -> str:
+    """Say that not one branch is pushed."""
+    thrown = ", and throws away what it has there and you have not" if forced else ""
+    deleted = ", and deletes those that are not here" if deletes else ""
+    return f"Pushes several branches or tags to {remote}{thrown}{deleted}."
 
 
 def _remote(settings: dict[str, list[str]], branch: str) -> str:

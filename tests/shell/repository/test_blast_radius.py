@@ -17,8 +17,8 @@ from tests.shell.repository.test_history import commit
 OPEN = "Pushes something: what, and to which branch, can't be told."
 
 
-def said(top: Path, text: str, **more: str) -> tuple[str, ...]:
-    return blast_radius(analyse(text, cwd=os.fspath(top)), project=os.fspath(top), view=HOST, **more)
+def said(top: Path, text: str) -> tuple[str, ...]:
+    return blast_radius(analyse(text, cwd=os.fspath(top)), project=os.fspath(top), view=HOST)
 
 
 def draw(git: Git, top: Path) -> None:
@@ -44,7 +44,8 @@ def draw(git: Git, top: Path) -> None:
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", os.fspath(folder))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    for name in [each for each in os.environ if each.startswith("GIT_") or each == "XDG_CONFIG_HOME"]:
+        monkeypatch.delenv(name)
     return folder
 
 
@@ -122,11 +123,20 @@ def test_what_lies_in_another_repository_is_said(scene: Path) -> None:
         ("git commit -m x && git push origin main~1:main", "Pushes what is committed before to origin main."),
         ("git add . && git commit -m x && git push", "Pushes 1 commit ("),
         ("ls && cat a | head && git push", "Pushes 1 commit ("),
-        ("git push origin :", "Pushes more than one branch to origin."),
-        ("git push origin +:", "Pushes more than one branch to origin."),
+        ("git push origin :", "Pushes several branches or tags to origin."),
+        (
+            "git push origin +:",
+            "Pushes several branches or tags to origin, and throws away what it has there and you have not.",
+        ),
+        (
+            "git push --mirror",
+            "Pushes several branches or tags to origin, and throws away what it has there and you have not, "
+            "and deletes those that are not here.",
+        ),
+        ("git push --all --prune", "Pushes several branches or tags to origin, and deletes those that are not here."),
         ("git push origin :main", "Deletes the branch main of origin."),
         ("git push origin --delete main", "Deletes the branch main of origin."),
-        ("git push --all", "Pushes more than one branch to origin."),
+        ("git push --all", "Pushes several branches or tags to origin."),
         ("git push -f origin HEAD~1:ahead", "It throws away 1 commit ("),
         ("git push origin +HEAD~1:ahead", "It throws away 1 commit ("),
         ("git push origin HEAD~1:ahead", "It is refused, or throws away 1 commit ("),
@@ -208,9 +218,24 @@ def test_a_head_that_is_on_no_branch_pushes_nothing_by_itself(scene: Path, branc
 
 def test_a_variable_that_leads_git_elsewhere_leaves_it_open(scene: Path) -> None:
     found = blast_radius(
-        analyse("git push", cwd=os.fspath(scene)), project=os.fspath(scene), view=HOST, environ=["GIT_DIR"]
+        analyse("git push", cwd=os.fspath(scene)), project=os.fspath(scene), view=HOST, environ={"GIT_DIR": "x"}
     )
     assert found == ("Pushes something: what, and to which branch, can't be told.",)
+
+
+@pytest.mark.parametrize("name", ["GIT_CONFIG_COUNT", "GIT_CONFIG_GLOBAL", "GIT_DIR"])
+def test_our_own_variables_are_those_of_a_command_of_which_no_others_are_known(
+    scene: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "1")
+    assert said(scene, "git push") == (OPEN,)
+
+
+def test_the_user_whose_settings_count_is_the_commands_own(scene: Path, tmp_path: Path) -> None:
+    (tmp_path / ".gitconfig").write_text("[push]\ndefault = matching\n")
+    program = analyse("git push", cwd=os.fspath(scene))
+    found = blast_radius(program, project=os.fspath(scene), view=HOST, environ={"HOME": os.fspath(tmp_path)})
+    assert found == (OPEN,)
 
 
 def test_a_link_is_what_is_deleted_and_not_what_it_leads_to(scene: Path) -> None:
@@ -310,8 +335,7 @@ def test_a_file_that_nobody_can_look_for_is_not_said_to_be_missing(
         raise PermissionError(13, "no")
 
     (scene / "closed").mkdir()
-    monkeypatch.setattr("humanlayer_agent.shell.view.os.lstat", lambda path: os.stat(path, follow_symlinks=False))
-    monkeypatch.setattr(module.os, "lstat", refuse)
+    monkeypatch.setattr(os, "lstat", refuse)
     assert said(scene, "rm closed/x") == ("Deletes closed/x: nobody could look whether it is there.",)
 
 
