@@ -261,9 +261,10 @@ class _Call:
         tool: Any = self.request.tool
         schema = tool.tool_call_schema
         hidden = set(getattr(tool, "_injected_args_keys", ()))
-        if not isinstance(schema, dict):
-            hidden |= set(tool.get_input_schema().model_fields) - set(schema.model_fields)
-        if not whole and (written := hidden & set(arguments)):
+        whole_schema = None if isinstance(schema, dict) else tool.get_input_schema()
+        if whole_schema is not None:
+            hidden |= set(whole_schema.model_fields) - set(schema.model_fields)
+        if not whole and (written := (hidden | _other_names(whole_schema, hidden)) & set(arguments)):
             raise ValueError(f"the tool takes no {min(written)} of a model")
         if isinstance(schema, dict):  # it checks nothing: the tool gets them as they are
             plain = {k: v for k, v in arguments.items() if k not in hidden and not isinstance(v, ToolRuntime)}
@@ -286,6 +287,17 @@ class _Call:
     def _failed(self, text: str, **more: Any) -> ToolMessage:
         id = self.request.tool_call["id"]
         return ToolMessage(text, name=self.name, tool_call_id=id, status="error", **more)
+
+
+def _other_names(schema: Any, fields: Collection[str]) -> set[str]:
+    """Return by what other names a schema takes some of its fields: pydantic's aliases, and how their paths begin."""
+    found = set()
+    for name in fields:
+        field = schema.model_fields.get(name) if schema is not None else None
+        for alias in (getattr(field, "alias", None), getattr(field, "validation_alias", None)):
+            for each in getattr(alias, "choices", [alias]):
+                found.add(str(getattr(each, "path", [each])[0]))
+    return found
 
 
 class _GuardedTool:

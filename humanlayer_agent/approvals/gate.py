@@ -79,7 +79,9 @@ TIMEOUT_MS = 600_000
 VALID_FOR_MS = 60_000
 """How long such an approval may wait to be used."""
 
-
+RADIUS_S = 5.0
+"""Seconds that a question waits for what is at stake to be looked up."""
+LATE_RADIUS = "What is at stake could not be looked up in time."
 MAX_DENIALS = 5
 """So many denials in a row end a run: whoever is refused that often tries the same again, or has lost their way."""
 
@@ -974,10 +976,23 @@ class Gate:
         look: Callable[[Action, View], tuple[str, ...]] | None = getattr(self.director, "blast_radius", None)
         if look is None:
             return decision
+        found: list[tuple[str, ...]] = []
+
+        def looking() -> None:
+            try:
+                found.append(look(action, decision.view))
+            except Exception as error:
+                found.append((f"What is at stake could not be looked up: {describe(error)}.",))
+
+        # A disk that does not answer, such as that of a network, would hold up the question for ever.
+        thread = threading.Thread(target=looking, name="blast-radius", daemon=True)
         try:
-            return replace(decision, radius=look(action, decision.view))
-        except Exception as error:
-            return replace(decision, radius=(f"What is at stake could not be looked up: {describe(error)}.",))
+            thread.start()
+        except RuntimeError as error:
+            found.append((f"What is at stake could not be looked up: {describe(error)}.",))
+        else:
+            thread.join(RADIUS_S)
+        return replace(decision, radius=found[0] if found else (LATE_RADIUS,))
 
     def _evaluated(self, action: Action) -> PolicyDecision:
         return self.director.evaluate(action)

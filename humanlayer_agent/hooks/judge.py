@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,8 @@ _LONGEST_NAME = 200
 _MARGIN_S = 2.0
 """A human has so much less time than the hook, so that "nobody answered" is said before the hook is late."""
 _POLL_S = 0.05
+_MOST_ANSWERS = 64
+"""So many calls are remembered of which another hook event may tell once more."""
 _LOGIN_BASH = ("bash", "-lc")
 _NO_SERVER = (
     "hooks of coding agents can't use a store on a server yet, because they hold each answer against the log's file: "
@@ -180,8 +183,9 @@ class Judge:
                     return answered
                 decision = answered
         may_ask = question.mode in agent.prompts
+        seen = session.first_sight(action, question)
         reply = session.judged(action, question, ask=options.ask, may_ask=may_ask, gone=gone, at_least=decision)
-        session.note_answer(action, question, reply)
+        session.note_answer(action, seen, reply)
         return reply
 
     def carry_out(self, permit: str, pid: int | None, shell: Shell) -> None:
@@ -573,25 +577,46 @@ class _Session:
     def _bypassed(self) -> Reply:
         return Reply("deny", BYPASSED.format(why=self._alarm), stop=True)
 
-    def note_answer(self, action: Action, question: Question, reply: Reply) -> None:
-        """Remember what was let through, where the agent tells of a call by more than one hook event."""
-        if question.agent.also and self._name and reply.verdict in ("allow", "none"):
-            lapses = time.monotonic() + USE_BY_MS / 1000
+    def first_sight(self, action: Action, question: Question) -> str | None:
+        """Return what the policy says before a call is judged that other hook events tell of as well; None where none
+        does, or where this event does not have all that the call is given.
+        """
+        tells_all = question.agent.also and question.event == question.agent.event and self._name
+        return self._sight(action) if tells_all else None
+
+    def _sight(self, action: Action) -> str:
+        """Return the SHA-256 of all that the policy says of a call, to tell whether it says the same later."""
+        said = repr(replace(self._director.evaluate(action), microseconds=0))
+        return sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def note_answer(self, action: Action, seen: str | None, reply: Reply) -> None:
+        """Remember what was let through.
+
+        Args:
+            seen: see `first_sight`.
+        """
+        if seen is not None and reply.verdict in ("allow", "none"):
+            now = time.monotonic()
+            answer = _Answered(_essence(action), seen, reply, now + USE_BY_MS / 1000)
             with self._lock:
-                self._answers.append(_Answered(question.event, _essence(action), reply, lapses))
+                kept = [each for each in self._answers if each.lapses > now]
+                self._answers = [*kept, answer][-_MOST_ANSWERS:]  # of most calls no other event tells
 
     def answered_before(self, action: Action, question: Question) -> Reply | None:
-        """Return what was answered to the same call when another hook event told of it just before; None where none
-        did. It counts once: nobody is asked twice about one call, and one answer lets one call through.
+        """Return what was answered when the event that has all of a call told of it just before, where this one tells
+        of it once more and nothing has changed since of what it is judged by; else None. It counts once: nobody is
+        asked twice about one call, and one answer lets one call through.
         """
+        if question.event not in question.agent.also:
+            return None
         now, essence = time.monotonic(), _essence(action)
         with self._lock:
             self._answers = [each for each in self._answers if each.lapses > now]
-            for each in self._answers:
-                if each.event != question.event and each.essence == essence:
-                    self._answers.remove(each)
-                    return each.reply
-        return None
+            before = next((each for each in self._answers if each.essence == essence), None)
+            if before is None:
+                return None
+            self._answers.remove(before)
+        return before.reply if self._sight(action) == before.seen else None
 
     def judged(
         self,
@@ -664,10 +689,12 @@ class _Session:
 
 @dataclass(frozen=True, slots=True)
 class _Answered:
-    """A call that was let through when a hook event told of it, with what was answered, until `lapses`."""
+    """A call that was let through when a hook event told of all of it: what the policy said, and what was answered. It
+    counts until `lapses`.
+    """
 
-    event: str
     essence: tuple[str, ...]
+    seen: str
     reply: Reply
     lapses: float
 

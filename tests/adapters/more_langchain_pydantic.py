@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.tools import InjectedToolCallId, StructuredTool
+from langchain_core.tools import InjectedToolArg, InjectedToolCallId, StructuredTool
 from langchain_core.tools import tool as langchain_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.types import Command
-from pydantic import AfterValidator, BaseModel, Field, SecretStr
+from pydantic import AfterValidator, AliasChoices, AliasPath, BaseModel, Field, SecretStr
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, Tool, ToolApproved, ToolDenied
 from pydantic_ai.messages import ToolReturnPart
 
@@ -235,6 +235,28 @@ def test_what_the_graph_puts_in_is_not_judged_and_no_model_writes_it(scene: Scen
     for name in ("runtime", "state", "call"):
         assert f"takes no {name}" in called(scene, gate, act, {"what": "good", name: {}}, way)
     assert scene.ran == ["good"]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        Field(2, alias="often"),
+        Field(2, validation_alias="often"),
+        Field(2, validation_alias=AliasChoices("x", "often")),
+        Field(2, validation_alias=AliasPath("often", 0)),
+    ],
+    ids=["alias", "validation_alias", "choices", "path"],
+)
+def test_no_model_writes_by_another_name_what_is_put_in(scene: Scene, field: Any) -> None:
+    class Hidden(BaseModel):
+        what: str
+        times: Annotated[int, InjectedToolArg] = field
+
+    tool = acting(scene, Hidden)
+    assert "takes no often" in called(scene, scene.gate(), tool, {"what": "good", "often": [9]})
+    assert "takes no often" in called(scene, scene.gate(), tool, {"what": "good", "often": 9})
+    called(scene, scene.gate(), tool, {"what": "good"})
+    assert scene.ran == ["good 2"]
 
 
 def test_what_a_langchain_tool_would_get_without_being_shown_is_denied(scene: Scene) -> None:

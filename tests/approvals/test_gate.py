@@ -222,6 +222,25 @@ def test_what_is_at_stake_is_in_nobodys_way(make_gate: Make, act: Act) -> None:
     assert request.decision.radius[0].startswith("What is at stake could not be looked up: ")
 
 
+def test_a_disk_that_does_not_answer_is_not_waited_for(
+    make_gate: Make, act: Act, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+
+    def look(action: Action, view: object) -> tuple[str, ...]:
+        answers.wait()
+        return ()
+
+    monkeypatch.setattr("humanlayer_agent.approvals.gate.RADIUS_S", 0.01)
+    gate = make_gate(["approve"], director=looking(look))
+    try:
+        permitted(gate.check(act("ask")))
+    finally:
+        answers.set()
+    (request,) = gate.store.requests()
+    assert request.decision.radius == ("What is at stake could not be looked up in time.",)
+
+
 # Stopping
 
 

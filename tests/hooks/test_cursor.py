@@ -93,7 +93,44 @@ def test_a_call_that_two_events_tell_of_is_judged_once(
     assert says(shell("ls -la", here)) == "allow"
     assert kinds(judge)[-1] == "exec.finished", "an answer counts once"
     assert says(call) == "allow"
-    assert kinds(judge)[-1] == "decision.left", "whichever event is first"
+    assert kinds(judge)[-1] == "exec.finished", "the event that has the whole call is always judged"
+
+
+def test_an_answer_to_less_of_a_call_is_none_to_more_of_it(
+    says: Callable[[dict[str, Any]], str],
+    project: Path,  # noqa: F811
+) -> None:
+    inputs = {"command": "ls -la", "required_permissions": ["all"]}
+    assert says(shell("ls -la", str(project))) == "allow"
+    assert says(sound("cursor", project, inputs=inputs)) == "none", "its own sandbox is not left by an allow of ours"
+
+
+def test_what_no_other_event_tells_of_is_not_kept_for_ever(
+    says: Callable[[dict[str, Any]], str],
+    judge: server.Server,  # noqa: F811
+    project: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("humanlayer_agent.hooks.judge._MOST_ANSWERS", 3)
+    for n in range(5):
+        assert says(sound("cursor", project, inputs={"command": f"echo {n}"})) == "allow"
+    (session,) = judge._judge._sessions.values()
+    assert [each.essence[0] for each in session._answers] == ["echo 2", "echo 3", "echo 4"]
+
+
+def test_what_has_changed_since_is_judged_anew(
+    says: Callable[[dict[str, Any]], str],
+    judge: server.Server,  # noqa: F811
+    project: Path,  # noqa: F811
+) -> None:
+    script = project / "build.sh"
+    script.write_text("echo hello\n")
+    call = sound("cursor", project, inputs={"command": "bash build.sh"})
+    assert [says(call), says(shell("bash build.sh", str(project)))] == ["allow", "allow"]
+    assert kinds(judge)[-1] == "decision.left"
+    assert says(call) == "allow"
+    script.write_text("rm -rf /srv/x\n")
+    assert says(shell("bash build.sh", str(project))) == "deny"
 
 
 def test_another_call_is_judged_anew(

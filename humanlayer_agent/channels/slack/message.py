@@ -283,7 +283,7 @@ def _part(part: PartView) -> Iterator[str]:
 
 
 def _radius(view: Presentation) -> list[Json]:
-    return [blocks.section(f"At stake: {' '.join(view.radius)}", 700)] if view.radius else []
+    return [blocks.section(f"At stake: {' '.join(view.radius)}", 2_500)] if view.radius else []
 
 
 def _effects(view: Presentation) -> list[Json]:

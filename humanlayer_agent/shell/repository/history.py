@@ -83,10 +83,11 @@ class Repository:
         self.top, self.own, self.common, self.view = top, own, common, view
         self.allowance = allowance
         data = self._read(f"{common}/config", _MOST_SETTINGS) + self._read(f"{own}/config.worktree", _MOST_SETTINGS)
-        self._settings = data.decode("utf-8", "surrogateescape")
-        if _OTHER_FORMS.search(self._settings) or "\\\n" in self._settings:
+        self.written_settings = data.decode("utf-8", "surrogateescape")
+        """Its own files of settings, one after the other."""
+        if _OTHER_FORMS.search(self.written_settings) or "\\\n" in self.written_settings:
             raise NotKnown("a repository of another form")
-        for each in _WORK_TREE.findall(self._settings):
+        for each in _WORK_TREE.findall(self.written_settings):
             if view.real(os.path.join(own, each.strip().strip('"'))) != view.real(top):
                 raise NotKnown("its work tree is elsewhere")
         # They make one object stand for another, or one commit follow another.
@@ -95,9 +96,9 @@ class Repository:
             raise NotKnown("objects are replaced")
         if self._read(f"{common}/info/grafts", 1 << 10):
             raise NotKnown("commits are grafted")
-        self.keeps_modes = not _NO_MODES.search(self._settings)
+        self.keeps_modes = not _NO_MODES.search(self.written_settings)
         """A file that can be executed differs from one that can't."""
-        self.recurses = _RECURSES.search(self._settings) is not None
+        self.recurses = _RECURSES.search(self.written_settings) is not None
         """Submodules follow what is checked out."""
         self.objects = ObjectStore(f"{common}/objects", view, self.allowance)
         self._commits: dict[bytes, Commit] = {}
@@ -244,8 +245,8 @@ class Repository:
             return []
         if self.moved:
             raise NotKnown(f"an earlier command may have moved {name}")
-        self.allowance.spend(0, len(self._settings))
-        remotes = set(_REMOTE.findall(self._settings))
+        self.allowance.spend(0, len(self.written_settings))
+        remotes = set(_REMOTE.findall(self.written_settings))
         values = [self._value(f"refs/remotes/{each}/{name}") for each in sorted(remotes) if _REFERENCE.fullmatch(each)]
         return [value for value in values if value is not None]
 
@@ -324,11 +325,11 @@ class Repository:
         """
         if not self.follows or self.moved or not branch:
             raise NotKnown("what the branch follows by then")
-        self.allowance.spend(0, len(self._settings))
+        self.allowance.spend(0, len(self.written_settings))
         found: dict[str, str] = {}
-        heads = list(_SECTION.finditer(self._settings))
+        heads = list(_SECTION.finditer(self.written_settings))
         for head, following in zip(heads, [*heads[1:], None], strict=True):
-            body = self._settings[head.end() : following.start() if following else None]
+            body = self.written_settings[head.end() : following.start() if following else None]
             if head[1] == f'branch "{branch}"':
                 found |= {key.lower(): value.strip() for key, value in _SETTING.findall(body)}
             elif head[1].lower().startswith("include"):

@@ -17,6 +17,7 @@ from humanlayer_agent.shell.repository.history import NoRepository, Repository
 from humanlayer_agent.shell.repository.object_store import NotKnown
 from humanlayer_agent.shell.repository.work_tree import (
     COMMANDS,
+    ELSEWHERE,
     WorkTree,
     WorkTrees,
     divided,
@@ -106,6 +107,19 @@ class Uncommitted(WorkTree):
         if step.found is None or step.is_directory or self.has(path, self.repository.entry(self.trees[0], path)):
             return False
         return self._beginning is None or self._beginning.has(self.repository, path)
+
+    def is_committed(self, path: str) -> bool:
+        """Tell whether the current commit has what a file has now. What the index says of a file is believed only where
+        nobody can have changed that file since: anybody may set when it was changed last.
+        """
+        entry = self.repository.entry(self.trees[0], path)
+        return self.has(path, entry, believes=self._is_settled(path) and self.stands(path, entry))
+
+    def _is_settled(self, path: str) -> bool:
+        """Tell whether a file is older than the index."""
+        view = self.repository.view
+        found, index = view.look(f"{self.repository.top}/{path}").found, view.look(f"{self.repository.own}/index").found
+        return found is not None and index is not None and found.st_mtime_ns < index.st_mtime_ns
 
     def move(self, target: bytes) -> None:
         """Nothing is lost: git refuses."""
@@ -201,7 +215,7 @@ def _note(command: SimpleCommand, trees: WorkTrees[Uncommitted], project: str, *
     roles = _GENERAL.get(command.subcommand or "", _WORK_TREE)
     general = [effect for effect in command.effects if effect.kind == "vcs-rewrite" and effect.role in roles]
     known = place is not None and None not in command.operands and command.flags_complete
-    known = known and not elsewhere and command.flags.isdisjoint({*_ELSEWHERE, _LISTED})
+    known = known and not elsewhere and command.flags.isdisjoint({*ELSEWHERE, _LISTED})
     here = trees.view.real(place or project)
     try:
         try:
@@ -375,7 +389,6 @@ def _is_same(one: os.stat_result, other: os.stat_result) -> bool:
 
 _LISTED = "pathspec-from-file"
 """The option of git by which a file says what it works on."""
-_ELSEWHERE = frozenset({"git-dir", "work-tree", "bare", "exec-path"})
 _NEEDED = {
     "branch": frozenset({"force-delete"}),
     "reset": frozenset({"hard", "merge", "keep"}),

@@ -79,7 +79,8 @@ class ObjectStore:
     def __init__(self, folder: str, view: View, allowance: Allowance) -> None:
         self._view, self._allowance = view, allowance
         self._stack = ExitStack()
-        self._folders = list(self._with_alternates(folder))
+        self.folders = list(self._with_alternates(folder))
+        """Where they lie."""
         self._opened: list[_Pack] | None = None
         self._trees: dict[bytes, dict[bytes, Entry]] = {EMPTY: {}}
         self._known: dict[bytes, tuple[str, bytes]] = {EMPTY: ("tree", b"")}
@@ -143,7 +144,7 @@ class ObjectStore:
         try:
             for pack in self._packs():
                 found.update(pack.beginning_with(digits))
-            for folder in self._folders:
+            for folder in self.folders:
                 for each, *_ in self._entries(f"{folder}/{digits[:2]}"):
                     self._allowance.spend()
                     if len(each) == 2 * NAME - 2 and (digits[:2] + each).startswith(digits):
@@ -177,7 +178,7 @@ class ObjectStore:
     def _packs(self) -> "list[_Pack]":
         if self._opened is None:
             self._opened = []
-            for folder in self._folders:
+            for folder in self.folders:
                 for name in sorted(name for name, *_ in self._entries(f"{folder}/pack") if name.endswith(".idx")):
                     if len(self._opened) >= _MOST_PACKS:
                         raise NotKnown("too many packs")
@@ -237,7 +238,7 @@ class ObjectStore:
 
     def _loose(self, name: bytes) -> tuple[str, bytes] | None:
         digits = name.hex()
-        for folder in self._folders:
+        for folder in self.folders:
             data = read_file(self._view, f"{folder}/{digits[:2]}/{digits[2:]}", MOST_BYTES)
             if data is None:
                 continue

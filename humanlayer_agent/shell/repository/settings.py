@@ -70,11 +70,13 @@ def settings_in(text: str) -> Iterator[tuple[str, str]]:
     section = ""
     for line in text.removeprefix("\ufeff").split("\n"):
         rest = line.strip(" \t\r")
-        while rest.startswith("["):
-            found = _SECTION.match(rest)
+        at = 0
+        while rest.startswith("[", at):
+            found = _SECTION.match(rest, at)
             if found is None:
                 raise ValueError(rest)
-            section, rest = ".".join(filter(None, found.groups())), rest[found.end() :]
+            section, at = ".".join(filter(None, found.groups())), found.end()
+        rest = rest[at:]
         if not rest or rest[0] in "#;":
             continue
         setting = _SETTING.fullmatch(rest)

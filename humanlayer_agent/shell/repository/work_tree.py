@@ -24,7 +24,8 @@ from humanlayer_agent.shell.view import View
 
 MOST_FILES = 300
 _LINK, _SUBMODULE = 0o120000, 0o160000
-_ELSEWHERE = frozenset({"git-dir", "work-tree", "bare", "exec-path"})
+ELSEWHERE = frozenset({"git-dir", "work-tree", "bare", "exec-path"})
+"""Options with which git looks elsewhere."""
 _MOVES = frozenset(
     {
         *("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"),
@@ -283,8 +284,12 @@ class WorkTree:
         """Return what the index would restore."""
         return {path: (tracked.mode, tracked.blob) for path, tracked in self.indexed.items()}
 
-    def has(self, path: str, entry: Entry | None) -> bool:
-        """Tell whether a file is there already as an entry says."""
+    def has(self, path: str, entry: Entry | None, *, believes: bool = True) -> bool:
+        """Tell whether a file is there already as an entry says.
+
+        Args:
+            believes: what the index says of when it was changed, and of its size, is taken for its content.
+        """
         view = self.repository.view
         step = view.look(f"{self.repository.top}/{path}")
         if step.found is None or entry is None:
@@ -299,7 +304,7 @@ class WorkTree:
         ):
             return False
         else:
-            known = self.indexed.get(path)
+            known = self.indexed.get(path) if believes else None
             if known is not None and known.blob == blob and known.mode == mode and _is_listed(known, step.found):
                 return True  # a filter may have made something else of it, as git did when it was checked out
             if step.found.st_size > MOST_BYTES:
@@ -441,7 +446,7 @@ def _may_move(command: SimpleCommand) -> bool:
 
 def _brought(command: SimpleCommand, trees: WorkTrees[WorkTree], moved: bool) -> tuple[str, ...]:
     place, tree = place_of(command), None
-    if place is None or moved or not command.flags.isdisjoint(_ELSEWHERE):
+    if place is None or moved or not command.flags.isdisjoint(ELSEWHERE):
         return () if command.subcommand in _ONLY_NAMES else ("/",)
     if not _is_meant(command):
         return (f"{place}/",)
@@ -489,7 +494,7 @@ def _note(command: SimpleCommand, trees: WorkTrees[WorkTree], project: str, *, e
     for place in places or (project,):
         tree, doubt = None, "" if places else "where it runs is not known"
         try:
-            if not elsewhere and command.flags.isdisjoint(_ELSEWHERE):
+            if not elsewhere and command.flags.isdisjoint(ELSEWHERE):
                 tree = trees.at(place)
                 tree.changes, tree.whose = {}, ""
             else:
