@@ -1,6 +1,5 @@
 """Limits of policies: counted in the store, in the transaction in which an action starts, whoever else starts one."""
 
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +12,13 @@ from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Denial, Outcome, Permit
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
+from humanlayer_agent.store.postgres.postgres_store import PostgresStore
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker
 
 Make = Callable[..., Gate]
 
+STORES = ("sqlite", "postgres")
 RULES = """
 version: 1
 policy: p
@@ -132,6 +133,7 @@ def test_without_a_store_nobody_knows_what_was_used(load_it: Any) -> None:
     assert str(load_it().evaluate(act("ls")).verdict) == "allow"  # it adds nothing
 
 
+@pytest.mark.file
 def test_a_store_that_can_not_be_read_leaves_it_unknown(make_gate: Make, load_it: Any) -> None:
     gate = make_gate(director=load_it())
     assert run(gate) == "ran"
@@ -164,9 +166,10 @@ def test_what_is_only_observed_is_counted_and_not_stopped(make_gate: Make, load_
     assert [run(gate) for _ in range(3)] == ["ran"] * 3
 
 
-def _many(path: Path, policy: Path, name: str, times: int) -> int:
+def _many(where: str, policy: Path, name: str, times: int) -> int:
     director = Director(load(policy), project="/srv/app", environ={"HOME": "/h"})
-    store = SQLiteStore(path, busy_ms=60_000)
+    made = PostgresStore if "://" in where else SQLiteStore
+    store = made(where, busy_ms=60_000)
     with Gate(director, store, ScriptedAsker([]), run_id=name, max_denials=0, use_by_ms=60_000) as gate:
         started = sum(run(gate) == "ran" for _ in range(times))
     store.close()
@@ -177,12 +180,12 @@ def test_processes_and_threads_that_race_for_it_start_so_many_together(
     store: SQLiteStore, load_it: Any, in_child: Any, tmp_path: Path
 ) -> None:
     load_it(7)
-    policy, path = tmp_path / "p.yaml", store.path
+    policy, where = tmp_path / "p.yaml", getattr(store, "url", "") or store.location
     found: list[int] = []
     store.close()
 
     def child(n: int) -> None:
-        found.append(in_child(_many, path, policy, f"child {n}", 4))
+        found.append(in_child(_many, where, policy, f"child {n}", 4))
 
     threads = [threading.Thread(target=child, args=(n,)) for n in range(4)]
     for each in threads:
@@ -190,7 +193,6 @@ def test_processes_and_threads_that_race_for_it_start_so_many_together(
     for each in threads:
         each.join()
     assert sum(found) == 7
-    assert os.path.exists(path)
 
 
 @pytest.mark.parametrize(
