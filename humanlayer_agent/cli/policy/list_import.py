@@ -46,7 +46,7 @@ def run_import(tool: Tool, file: str, output: Path | None) -> int:
         output: where the policy is written; None: printed, and what is to be said goes to standard error.
 
     Returns:
-        The exit code: 0 every line was carried, 1 some were not.
+        The exit code: 0 every line was carried, 1 some were not, or are looser here.
     """
     if output is not None:
         human_only("policy import", "writes a policy")
@@ -62,7 +62,7 @@ def run_import(tool: Tool, file: str, output: Path | None) -> int:
         except OSError as error:
             raise ConfigError(f"{output}: can't be written: {error.strerror}") from error
     print_report(made, output)
-    return 1 if any(not each.rules for each in made.lines) else 0
+    return 1 if any(not each.rules or each.line.is_looser for each in made.lines) else 0
 
 
 def tried(found: List, name: str) -> Imported:

@@ -20,7 +20,7 @@ _NOTES = (
     "Codex judges a script with redirections, substitutions or variables as a whole, so that no rule of its programs "
     "matches: here each command in it is judged, and a deny or an ask holds there too.",
 )
-_DECISIONS: dict[str, Decision] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
+_DECISIONS: dict[str, Decision] = {"allow": "allow", "prompt": "ask", "forbidden": "deny", "deny": "deny"}
 _KEYS = {"pattern", "decision", "justification", "match", "not_match"}
 
 
@@ -49,7 +49,8 @@ def _lines(statement: ast.stmt, written: Sequence[str]) -> Iterator[Line]:
         yield Line(number, said, problem="only calls of prefix_rule are read: write it out")
         return
     if call.func.id != "prefix_rule":
-        yield Line(number, said, problem=f"{call.func.id} is not about the words of a command")
+        decision = _DECISIONS.get(next((_text(each.value) for each in call.keywords if each.arg == "decision"), ""))
+        yield Line(number, said, decision, problem=f"{call.func.id} is not about the words of a command")
         return
     try:
         given = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
@@ -57,6 +58,10 @@ def _lines(statement: ast.stmt, written: Sequence[str]) -> Iterator[Line]:
         yield Line(number, said, problem="a value is computed: write it out")
         return
     yield _rule(number, said, given, bool(call.args))
+
+
+def _text(value: ast.expr) -> str:
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
 
 
 def _rule(number: int, said: str, given: dict[str, Any], unnamed: bool) -> Line:

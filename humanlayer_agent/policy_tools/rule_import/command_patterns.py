@@ -8,12 +8,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product, takewhile
+from os.path import expanduser
 from typing import Any
 
 from humanlayer_agent.policy.language.policy import Match, Program
 from humanlayer_agent.policy.language.schema import broad
 
 ANY_WORDS = "..."
+LOOSER = "looser here: "
+"""How a note begins that says what is let through here, and not there."""
 _OPERATORS = frozenset(";&|<>()`$\n\r\t\0")
 _SPECIAL = frozenset("\\.[]{}()*+?|^$")
 _KINDS = [
@@ -153,6 +156,9 @@ def stopping(pattern: CommandPattern) -> list[Condition]:
 
 
 def _stopping_words(word: Word, is_last: bool) -> list[list[Any]]:
+    if word.pieces[0] == "~" or word.pieces[0].startswith("~/"):  # a shell puts the home in its place
+        rest = (word.pieces[0][1:], *word.pieces[1:])
+        return [[{"regex": _homes() + ".*".join(map(escaped, rest))}]]
     if word.regex or word.text is not None:
         return [[_written(word)]]
     if not any(word.pieces):
@@ -166,14 +172,32 @@ def _stopping_words(word: Word, is_last: bool) -> list[list[Any]]:
     return [[_written(word)], apart]
 
 
-def allowing(pattern: CommandPattern) -> tuple[list[Condition], list[str]]:
-    """Return the conditions under which a command is allowed, the second for its effects, and what is narrower here.
+def _homes() -> str:
+    """A regular expression for the homes of people, as the words of a command have them."""
+    usual, mine = "~|/root|/(home|Users)/[^/]+", expanduser("~")
+    return f"({usual})" if re.fullmatch(usual, mine) else f"({usual}|{escaped(mine)})"
+
+
+def looser(pattern: CommandPattern) -> list[str]:
+    """Return what a rule that asks or denies lets through, where a comparison of texts does not."""
+    notes = []
+    words = [word for word in pattern.words if not word.regex]
+    if words and pattern.open and len(words[-1].pieces) == 2 and not words[-1].pieces[-1]:
+        words[-1] = Word(words[-1].pieces[:1])  # what follows does not matter
+    if any(word.text is None for word in words):
+        notes.append(f"{LOOSER}words are compared, without redirections, nor what a shell expands or quotes in one")
+    if any(set(piece) & set("*?[") for word in words for piece in word.pieces):
+        notes.append(f"{LOOSER}where a shell would put file names for its `*`, `?` or `[`, it asks")
+    return notes
+
+
+def named(pattern: CommandPattern) -> tuple[Condition, list[str]]:
+    """Return the condition under which a command surely is what a pattern says, and what is narrower here.
 
     Raises:
-        NotCarried: it would let anything through.
+        NotCarried: its program is not known.
     """
-    program = pattern.first
-    if program is None:
+    if pattern.first is None:
         raise NotCarried("it would allow programs that it does not name")
     notes: list[str] = []
     argv: list[Any] = []
@@ -189,10 +213,20 @@ def allowing(pattern: CommandPattern) -> tuple[list[Condition], list[str]]:
         ):
             notes.append("a wildcard inside of a word stands for no blanks here")
     argv += [ANY_WORDS] * pattern.open
-    base = {"program": _base(program), "argv": _tidy(argv)}
+    return {"program": _base(pattern.first), "argv": _tidy(argv)}, notes
+
+
+def allowing(pattern: CommandPattern) -> tuple[list[Condition], list[str]]:
+    """Return the conditions under which a command is allowed, the second for its effects, and what is narrower here.
+
+    Raises:
+        NotCarried: it would let anything through.
+    """
+    base, notes = named(pattern)
+    program = str(pattern.first)
     known = takewhile(lambda word: word.text is not None or word.regex, pattern.words[1:])
     bare = not any(map(_narrows, known))
-    if (pattern.open or ANY_WORDS in argv) and bare and broad(Match(program=Program(names=(_base(program),)))):
+    if (pattern.open or ANY_WORDS in base["argv"]) and bare and broad(Match(program=Program(names=(_base(program),)))):
         notes.append(f"`{program}` alone can run any code: allowed is what only reads inside the project")
         inside = {"effect": "read", "paths": {"all_within": ["${PROJECT}/**"]}}
         return [base | {"resolved": True, "effects": {"only": ["read"]}}, base | inside], notes
