@@ -83,6 +83,18 @@ def test_each_command_counts_what_the_figure_says(
     assert found.who_answered
 
 
+@pytest.mark.parametrize(
+    "strange", [-1, 10**17, 10**400, 253_402_300_799_999, 1.5, float("nan"), float("inf"), "7", None, True]
+)
+def test_what_was_at_no_time_is_in_no_figure(sealed: Any, decided: Any, strange: Any) -> None:
+    """The command beside a figure names the time, and so it would not find it."""
+    log = sealed([decided("rm x", "deny"), decided("rm y", "deny")])
+    body = json.dumps({**log[-1].event, "at": strange})
+    found = read([*log[:-1], Entry(log[-1].seq, log[-1].hash, body)])
+    assert (found.counts["decisions"], found.counts["denied"], found.facts.unreadable) == (1, 1, 1)
+    assert evidence_page(found)
+
+
 def test_a_part_of_the_time_and_one_run(entries: list[Entry]) -> None:
     whole = read(entries, "eu-ai-act")
     at = [each.event["at"] for each in entries]
@@ -192,5 +204,5 @@ def broken() -> Iterator[Entry]:
 def test_a_log_of_anything_makes_a_page() -> None:
     found = collected("soc2", Wanted(), broken(), Integrity("x", 0, "", "broken", 0, kind="tampered"))
     assert found.counts["votes"] == sum(found.identities.values()) == 1
-    assert "2 events could not be read" in " ".join(Reader(evidence_page(found)).texts)
+    assert "3 events could not be read" in " ".join(Reader(evidence_page(found)).texts)
     assert "No answer counted." in evidence_page(collected("soc2", Wanted(), [], INTACT))
