@@ -9,7 +9,7 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -271,7 +271,8 @@ def moment_text(ms: int) -> str:
         >>> moment_text(1_793_610_000_123)
         '2026-11-02T09:00:00.123Z'
     """
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _loaded(name: str) -> dict[str, Any]:
