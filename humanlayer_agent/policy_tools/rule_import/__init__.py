@@ -7,6 +7,7 @@ deny that can't be said is named, so that somebody writes it.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Literal
 
 from humanlayer_agent.errors import ConfigError
@@ -163,7 +164,9 @@ def imported(found: List, name: str, *, tests: Mapping[str, Mapping[str, Sequenc
         if kept:
             made[0]["tests"] = kept
         if line.effects is not None:
-            made.append(_rule(f"{first}-does", line, [line.effects], {"role": "redirect"}, found.tool))
+            redirect: Condition = {"role": "redirect"}
+            not_this = redirect if unless is None else {"any": [redirect, unless]}
+            made.append(_rule(f"{first}-does", line, [line.effects], not_this, found.tool))
         comments.append([f"line {line.number}: {_shown(line.text)}", *line.notes])
         comments += [[] for _ in made[1:]]
         rules += made
@@ -188,8 +191,11 @@ def _with_precedence(line: Line, found: List) -> tuple[Line, Condition | None]:
     """What goes before a line and is looser excuses from it: here the strictest of all that match would count."""
     assert line.decision is not None
     conditions: list[Condition] = []
-    if line.decision != "allow" and line.of_commands and found.other_tools and _may_stand_for_tools(line):
-        conditions.append({"tool": list(found.other_tools)})
+    if line.of_commands and _may_stand_for_tools(line):
+        if line.decision == "allow":
+            conditions.append({"all": [{"tool": "*"}, {"not": {"tool": _shells()}}]})
+        elif found.other_tools:
+            conditions.append({"tool": list(found.other_tools)})
     for each in found.lines:
         if each.rank <= line.rank or each.problem or each.of_commands != line.of_commands or each.decision is None:
             continue
@@ -204,6 +210,14 @@ def _with_precedence(line: Line, found: List) -> tuple[Line, Condition | None]:
 
 _STAND_INS = frozenset({"", "cat", "cp", "curl", "find", "grep", "ls", "mkdir", "mv", "patch", "rm", "tee", "touch"})
 """Programs as which calls of tools are judged; "": any."""
+
+
+@cache
+def _shells() -> list[str]:
+    """The tools of coding agents that run commands: an allow of a command is for them, and for no other tool."""
+    from humanlayer_agent.tools.catalog import load
+
+    return sorted({name for agent in load().agents.values() for name, tool in agent.tools.items() if tool.runs})
 
 
 def _may_stand_for_tools(line: Line) -> bool:

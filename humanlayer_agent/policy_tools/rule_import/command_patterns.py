@@ -156,7 +156,8 @@ def stopping(pattern: CommandPattern) -> list[Condition]:
 
 
 def _stopping_words(word: Word, is_last: bool) -> list[list[Any]]:
-    if word.pieces[0] == "~" or word.pieces[0].startswith("~/"):  # a shell puts the home in its place
+    if not word.regex and (word.pieces[0] == "~" or word.pieces[0].startswith("~/")):
+        # A shell puts the home in its place.
         rest = (word.pieces[0][1:], *word.pieces[1:])
         return [[{"regex": _homes() + ".*".join(map(escaped, rest))}]]
     if word.regex or word.text is not None:
@@ -186,6 +187,8 @@ def looser(pattern: CommandPattern) -> list[str]:
         words[-1] = Word(words[-1].pieces[:1])  # what follows does not matter
     if any(word.text is None for word in words):
         notes.append(f"{LOOSER}words are compared, without redirections, nor what a shell expands or quotes in one")
+    if any("~" in word.regex for word in pattern.words):
+        notes.append(f"{LOOSER}where a shell puts a home for `~`")
     if any(set(piece) & set("*?[") for word in words for piece in word.pieces):
         notes.append(f"{LOOSER}where a shell would put file names for its `*`, `?` or `[`, it asks")
     return notes

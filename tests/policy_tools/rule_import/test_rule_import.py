@@ -404,6 +404,7 @@ def test_patterns_that_may_be_misread(rule: str, command: str, verdict: str, tmp
         ("claude-code", '{"permissions": {"deny": ["Bash(frob ~)"]}}', "frob ~", "deny"),
         ("claude-code", '{"permissions": {"deny": ["Bash(frob ~)"]}}', "frob /srv", "ask"),
         ("codex", "prefix_rule(pattern=['frob', '~/x'], decision='forbidden')", "frob ~/x", "deny"),
+        ("codex", "prefix_rule(pattern=['frob', ['~/x', 'y']], decision='forbidden')", "frob y", "deny"),
         ("dippy", "deny frob ~/x", "frob ~/x y", "deny"),
         ("dippy", "deny-redirect /srv/*\nallow echo", "echo a > /srv/b/c", "deny"),
         ("dippy", "deny-redirect *.key\nallow echo", "echo a > sub/x.key", "deny"),
@@ -425,12 +426,33 @@ def test_what_is_denied_there_is_denied_here(
 
 
 @pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        ("claude-code", '{"permissions": {"allow": ["Bash(cat *)", "Bash(curl *)", "Bash(find *)"]}}'),
+        ("codex", "prefix_rule(pattern=['cat'])\nprefix_rule(pattern=['curl'])\nprefix_rule(pattern=['find'])"),
+        ("gemini-cli", "[[rule]]\ncommandPrefix = ['cat', 'curl', 'find']\ndecision = 'allow'"),
+        ("dippy", "allow cat\nallow curl\nallow find"),
+    ],
+)
+def test_an_allow_of_a_command_allows_no_tool(tool: Tool, text: str, tmp_path: Path, own_user: Path) -> None:
+    """Tools are judged as commands (`cat` for what is read); their lists are others."""
+    ours = judge(made(tool, text), tmp_path)
+    assert ours("cat /etc/hosts") == ours('Bash({"command": "cat /etc/hosts"})') == "allow"
+    assert ours('run_shell_command({"command": "cat /etc/hosts"})') == "allow"
+    assert ours('Read({"file_path": "/etc/hosts"})') == ours('read_file({"file_path": "/etc/hosts"})') == "ask"
+    assert ours('WebFetch({"url": "https://a.org/", "prompt": "x"})') == "ask"
+    assert ours('Glob({"pattern": "*"})') == "ask"
+
+
+@pytest.mark.parametrize(
     ("tool", "text", "says"),
     [
         ("claude-code", '{"permissions": {"deny": ["Bash(*frob -x*)"]}}', "words are compared, without redirections"),
         ("claude-code", '{"permissions": {"deny": ["Bash(cat *.env)"]}}', "words are compared, without redirections"),
         ("codex", "prefix_rule(pattern=['frob', '*.txt'], decision='forbidden')", "where a shell would put file names"),
         ("gemini-cli", "[[rule]]\ncommandPrefix = 'frob *'\ndecision = 'deny'", "where a shell would put file names"),
+        ("codex", "prefix_rule(pattern=['frob', ['~/x', 'y']], decision='forbidden')", "where a shell puts a home"),
+        ("gemini-cli", "[[rule]]\ncommandRegex = 'frob ~/x'\ndecision = 'deny'", "where a shell puts a home"),
         ("dippy", "deny frob bin/x", "Dippy resolves"), ("dippy", "deny frob *x y", "words are compared"),
         ("gemini-cli", "[[rule]]\nmcpName = 'git'\ndecision = 'allow'", "of servers whose names begin with git_"),
     ],
