@@ -34,6 +34,8 @@ _EVERYTHING = "it is about every command or tool; say it by `defaults` of a poli
 _KNOWN = {"toolName", "mcpName", "commandPrefix", "commandRegex", "argsPattern", "decision", "priority", "denyMessage"}
 _NARROWER = {"modes", "interactive", "subagent", "toolAnnotations"}
 _IGNORED = {"allowRedirection", "allow_redirection", "name", "description"}
+_ALIASES = dict.fromkeys(("search_file_content", "grep_search"), ("search_file_content", "grep_search"))
+"""Names of one tool, of which a rule about either is about it."""
 _TOUCHES = {
     "read_file": ["read"], "read_many_files": ["read"], "list_directory": ["read"], "glob": ["read"],
     "search_file_content": ["read"], "grep_search": ["read"], "write_file": ["write"], "replace": ["write"],
@@ -99,6 +101,7 @@ def _conditions(number: int, said: str, decision: Decision, rule: dict[str, Any]
         if decision == "allow":
             notes = (f"{LOOSER}of servers whose names begin with {rule['mcpName']}_ too: the names of tools count",)
         names = [f"mcp_{rule['mcpName']}_{each}" for each in names]
+    names = [each for name in names for each in _ALIASES.get(name, (name,))]
     if not names or "*" in names or _SHELL in names:
         return Line(number, said, decision, problem=_EVERYTHING)
     if decision != "allow":

@@ -417,6 +417,7 @@ def test_patterns_that_may_be_misread(rule: str, command: str, verdict: str, tmp
         ("gemini-cli", "[[rule]]\ncommandPrefix = 'frob'\ndecision = 'deny'\n[[rule]]\ncommandPrefix = 'frob'\ndecision = 'ask_user'\npriority = 9\nmodes = ['plan']", "frob x", "deny"),
         ("gemini-cli", "[[rule]]\ntoolName = 'frob'\ndecision = 'deny'\n[[rule]]\ntoolName = 'frob'\ndecision = 'ask_user'\npriority = 9\nmodes = ['plan']", "frob({})", "deny"),
         ("gemini-cli", "[[rule]]\ntoolName = 'frob'\ndecision = 'deny'\n[[rule]]\ntoolName = 'frob'\ndecision = 'ask_user'\npriority = 9", "frob({})", "ask"),
+        ("gemini-cli", "[[rule]]\ntoolName = 'search_file_content'\ndecision = 'deny'", 'grep_search({"pattern": "x"})', "deny"),
     ],
 )  # fmt: skip
 def test_what_is_denied_there_is_denied_here(
@@ -479,6 +480,9 @@ def test_what_is_not_looser_is_not_called_so(rule: str, own_user: Path) -> None:
         ("claude-code", '{"permissions": {"denyInsteadOfPrompting": true}}', True), ("claude-code", '{"permissions": {}, "hooks": {"PreToolUse": []}}', True),
         ("claude-code", '{"permissions": {}, "sandbox": {"enabled": true}}', True), ("claude-code", '{"permissions": {"deny": ["Read(~)"]}}', True),
         ("codex", "network_rule(host='x', protocol='https', decision='deny')", True), ("codex", "network_rule(host='x', protocol='https', decision='allow')", False),
+        ("codex", "prefix_rule(pattern=['a' * 3], decision='forbidden')", True), ("codex", "prefix_rule(pattern=['a' * 3], decision='allow')", False),
+        ("codex", "[prefix_rule(pattern=[x], decision='prompt') for x in y]", True), ("codex", "prefix_rule(**{'pattern': ['a'], 'decision': 'forbidden'})", True),
+        ("codex", "def f():\n    prefix_rule(pattern=['a'], decision='forbidden')", True), ("codex", "x = 1", False),
         ("dippy", "deny-mcp mcp__x__*", True), ("dippy", "allow-mcp mcp__x__*", False),
     ],
 )  # fmt: skip
