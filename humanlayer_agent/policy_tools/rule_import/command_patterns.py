@@ -25,6 +25,12 @@ _KINDS = [
 ]
 """What a command that is allowed by its words may do. Not: variables before it and another user, which are no part of
 its words; and what lasts or can't be undone (history that is written anew, services, containers, the system)."""
+_KEYWORDS = frozenset(
+    (
+        "if", "then", "else", "elif", "fi", "case", "esac", "for", "select", "while", "until", "do", "done", "in",
+        "function", "time", "coproc", "{", "}", "!", "[[", "]]",
+    )
+)  # fmt: skip
 _MOST_VARIANTS = 8
 _PIECE = re.compile(
     r"""'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]|\\.)*)"|\\(?P<escaped>.)|(?P<blank>\ )|(?P<plain>.)""", re.DOTALL
@@ -140,8 +146,10 @@ def stopping(pattern: CommandPattern) -> list[Condition]:
     The program counts wherever it lies, and behind `sudo` and the like.
 
     Raises:
-        NotCarried: it has too many wildcards inside of words.
+        NotCarried: it has too many wildcards inside of words, or names no program.
     """
+    if pattern.first in _KEYWORDS:
+        raise NotCarried(f"{pattern.first} begins no command of its own for bash: what it leads in is judged")
     choices = [_stopping_words(word, n == len(pattern.words) - 1) for n, word in enumerate(pattern.words)]
     found = []
     for choice in product(*choices):

@@ -454,6 +454,7 @@ def test_an_allow_of_a_command_allows_no_tool(tool: Tool, text: str, tmp_path: P
         ("gemini-cli", "[[rule]]\ncommandPrefix = 'frob *'\ndecision = 'deny'", "where a shell would put file names"),
         ("codex", "prefix_rule(pattern=['frob', ['~/x', 'y']], decision='forbidden')", "where a shell puts a home"),
         ("gemini-cli", "[[rule]]\ncommandRegex = 'frob ~/x'\ndecision = 'deny'", "where a shell puts a home"),
+        ("codex", "prefix_rule(pattern=['frob/'], decision='forbidden')", "`frob/` is judged ask"),
         ("dippy", "deny frob bin/x", "Dippy resolves"), ("dippy", "deny frob *x y", "words are compared"),
         ("gemini-cli", "[[rule]]\nmcpName = 'git'\ndecision = 'allow'", "of servers whose names begin with git_"),
     ],
@@ -483,6 +484,7 @@ def test_what_is_not_looser_is_not_called_so(rule: str, own_user: Path) -> None:
         ("codex", "prefix_rule(pattern=['a' * 3], decision='forbidden')", True), ("codex", "prefix_rule(pattern=['a' * 3], decision='allow')", False),
         ("codex", "[prefix_rule(pattern=[x], decision='prompt') for x in y]", True), ("codex", "prefix_rule(**{'pattern': ['a'], 'decision': 'forbidden'})", True),
         ("codex", "def f():\n    prefix_rule(pattern=['a'], decision='forbidden')", True), ("codex", "x = 1", False),
+        ("claude-code", '{"permissions": {"deny": ["Bash(time *)"]}}', True), ("claude-code", '{"permissions": {"deny": ["Bash(if x)"]}}', True),
         ("dippy", "deny-mcp mcp__x__*", True), ("dippy", "allow-mcp mcp__x__*", False),
     ],
 )  # fmt: skip
