@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.events import EVENT_TYPES
-from humanlayer_agent.audit.search import moment
+from humanlayer_agent.audit.search import Search, moment
 from humanlayer_agent.cli import main
 from humanlayer_agent.report.as_data import evidence_as_json_data
 from humanlayer_agent.report.evidence import RECORDS, Evidence, MapName, collected, figures, moment_text, read_map
@@ -95,10 +95,13 @@ def test_what_was_at_no_time_is_in_no_figure(sealed: Any, decided: Any, strange:
     body = json.dumps({**log[-1].event, "at": strange})
     found = read([*log[:-1], Entry(log[-1].seq, log[-1].hash, body)])
     assert (found.counts["decisions"], found.counts["denied"], found.facts.unreadable) == (1, 1, 1)
+    shown = Search("decision", since=found.since, until=found.until)
+    assert [shown(Entry(1, "", body)), shown(log[-2])] == [False, True]
     assert evidence_page(found)
 
 
 @given(st.integers(0, 253_402_300_799_999))
+@example(240_662_736_918_137)
 def test_a_moment_is_said_exactly(ms: int) -> None:
     assert moment(moment_text(ms), 0) == ms
 
