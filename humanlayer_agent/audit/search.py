@@ -90,6 +90,8 @@ class Search:
         ):
             return False
         at = event.get("at", 0)
+        if type(at) is not int and (self.since, self.until) != (None, None):
+            return False
         if (self.since is not None and at < self.since) or (self.until is not None and at >= self.until):
             return False
         if self.verdict is not None and event.get("verdict") != self.verdict:

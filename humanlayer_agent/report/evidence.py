@@ -9,14 +9,14 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from humanlayer_agent.audit.chain import Entry, said
 from humanlayer_agent.audit.search import Condition, Search, condition
-from humanlayer_agent.report.facts import Facts, Request, Wanted
+from humanlayer_agent.report.facts import Facts, Request, Wanted, moment_of
 from humanlayer_agent.report.integrity import Integrity
 
 MapName = Literal["eu-ai-act", "soc2", "iso42001"]
@@ -52,8 +52,6 @@ NOTICE = (
     "This is evidence: what one log has recorded, arranged by the clauses that it speaks to. It says of no clause that "
     "it is met, and of no system that it conforms. Each figure is a count of events; the command beside it counts them."
 )
-_LAST_MS = 253_402_300_799_999
-"""The last moment that a calendar has."""
 _MAPS = Path(__file__).with_name("maps")
 
 
@@ -155,7 +153,7 @@ class Evidence:
         """The first moment after what it is about (ms): that of the last event, where no other was named."""
         if self.facts.wanted.until is not None:
             return self.facts.wanted.until
-        return self.since if self.facts.last is None else min(self.facts.last + 1, _LAST_MS)
+        return self.since if self.facts.last is None else self.facts.last + 1
 
     def command(self, search: Search) -> str:
         """Return the command that counts the events of a search."""
@@ -230,9 +228,9 @@ def _counted(made: Evidence, entries: Iterable[Entry]) -> Iterator[Entry]:
         yield entry
         try:
             event = entry.event
-            kinds = ("", event["type"], event["type"].partition(".")[0])
+            at, kinds = moment_of(event), ("", event["type"], event["type"].partition(".")[0])
             made.counts.update(f.name for kind in kinds for f in by_type.get(kind, ()) if f.search.matches(event))
-            if event["type"] == "vote.recorded" and made.facts.wanted.has(event, event["at"]):
+            if event["type"] == "vote.recorded" and made.facts.wanted.has(event, at):
                 made.identities[_identity(event)] += 1
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue  # the facts count it as unreadable
@@ -273,7 +271,8 @@ def moment_text(ms: int) -> str:
         >>> moment_text(1_793_610_000_123)
         '2026-11-02T09:00:00.123Z'
     """
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _loaded(name: str) -> dict[str, Any]:

@@ -26,10 +26,22 @@ _ENDS = {
 }
 """The end of a request by the event that says so, in words for readers."""
 
-_LAST_MS = 253_402_300_800_000
-"""The end of the year 9999: a log that was tampered with can hold any number."""
+_LAST_MS = 253_402_300_799_999
+"""The last moment that a calendar has, as the end of what was before: a log can hold any number."""
 
 _LOG_EVENTS = ("audit.", "key.", "retention.")
+
+
+def moment_of(event: Mapping[str, Any]) -> int:
+    """Return when an event was (ms).
+
+    Raises:
+        ValueError: at no time that a calendar has.
+    """
+    at = event["at"]
+    if type(at) is not int or not 0 <= at < _LAST_MS:
+        raise ValueError("no time that a calendar has")
+    return at
 
 
 @dataclass(slots=True)
@@ -306,9 +318,7 @@ class Facts:
         for entry in entries:
             try:
                 event = entry.event
-                kind, at = event["type"], int(event["at"])
-                if not 0 <= at < _LAST_MS:
-                    raise ValueError("no time that a calendar has")
+                kind, at = event["type"], moment_of(event)
                 if kind == "audit.opened":
                     self.store, self.version = said(event.get("store")), said(event.get("version"))
                 if not self.wanted.has(event, at):

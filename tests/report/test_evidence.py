@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.events import EVENT_TYPES
+from humanlayer_agent.audit.search import Search, moment
 from humanlayer_agent.cli import main
 from humanlayer_agent.report.as_data import evidence_as_json_data
-from humanlayer_agent.report.evidence import RECORDS, Evidence, MapName, collected, figures, read_map
+from humanlayer_agent.report.evidence import RECORDS, Evidence, MapName, collected, figures, moment_text, read_map
 from humanlayer_agent.report.facts import Wanted
 from humanlayer_agent.report.integrity import Integrity
 from humanlayer_agent.report.pages import evidence_page
@@ -81,6 +84,26 @@ def test_each_command_counts_what_the_figure_says(
     for who, answers in found.who_answered:
         assert lines_of(found.command(who.search), capfdbinary) == answers
     assert found.who_answered
+
+
+@pytest.mark.parametrize(
+    "strange", [-1, 10**17, 10**400, 253_402_300_799_999, 1.5, float("nan"), float("inf"), "7", None, True]
+)
+def test_what_was_at_no_time_is_in_no_figure(sealed: Any, decided: Any, strange: Any) -> None:
+    """The command beside a figure names the time, and so it would not find it."""
+    log = sealed([decided("rm x", "deny"), decided("rm y", "deny")])
+    body = json.dumps({**log[-1].event, "at": strange})
+    found = read([*log[:-1], Entry(log[-1].seq, log[-1].hash, body)])
+    assert (found.counts["decisions"], found.counts["denied"], found.facts.unreadable) == (1, 1, 1)
+    shown = Search("decision", since=found.since, until=found.until)
+    assert [shown(Entry(1, "", body)), shown(log[-2])] == [False, True]
+    assert evidence_page(found)
+
+
+@given(st.integers(0, 253_402_300_799_999))
+@example(240_662_736_918_137)
+def test_a_moment_is_said_exactly(ms: int) -> None:
+    assert moment(moment_text(ms), 0) == ms
 
 
 def test_a_part_of_the_time_and_one_run(entries: list[Entry]) -> None:
@@ -192,5 +215,5 @@ def broken() -> Iterator[Entry]:
 def test_a_log_of_anything_makes_a_page() -> None:
     found = collected("soc2", Wanted(), broken(), Integrity("x", 0, "", "broken", 0, kind="tampered"))
     assert found.counts["votes"] == sum(found.identities.values()) == 1
-    assert "2 events could not be read" in " ".join(Reader(evidence_page(found)).texts)
+    assert "3 events could not be read" in " ".join(Reader(evidence_page(found)).texts)
     assert "No answer counted." in evidence_page(collected("soc2", Wanted(), [], INTACT))

@@ -4,15 +4,19 @@
 """
 
 import os
+import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from humanlayer_agent.audit.chain import GENESIS
 from humanlayer_agent.cli.audit.verify import (
     HeadOption,
     RequireHeadOption,
@@ -145,6 +149,9 @@ def _check(html: Path | None, output: str, store: str | None, export: Path | Non
     """Raise ConfigError where these options do not go together."""
     if html is not None and output != "table":
         raise ConfigError("--html FILE writes a page, and prints nothing else: leave --format out")
+    for read in (export, head, store, default_store_path() if store is None and export is None else None):
+        if html is not None and read is not None and html.exists() and Path(read).exists() and html.samefile(read):
+            raise ConfigError(f"{html}: is what the page would be made of: name another file for the page")
     if store is not None and export is not None:
         raise ConfigError("name a store or an export, not both")
     if export is not None and head is not None and export.exists() and Path(head).exists() and export.samefile(head):
@@ -226,7 +233,8 @@ def _opened(
     from humanlayer_agent.report.integrity import integrity
 
     if export is not None:
-        return integrity(verify_files([export], heads), str(export), heads), lambda: entries_of(export)
+        proof = integrity(verify_files([export], heads), str(export), heads)
+        return proof, lambda: _as_verified(entries_of(export), proof)
     try:
         opened = open_store(store)
     except ConfigError as error:
@@ -236,7 +244,27 @@ def _opened(
         with _progress("verifying") as told:
             return opened.verify(heads=known, progress=told)
 
-    return integrity(by_anchor(opened, heads, check), opened.location, heads), opened.events
+    proof = integrity(by_anchor(opened, heads, check), opened.location, heads)
+    return proof, lambda: _as_verified(opened.events(), proof)
+
+
+def _as_verified(entries: "Iterable[Entry]", proof: "Integrity") -> "Iterator[Entry]":
+    """The events of an intact log that were verified, and no others: it is read a second time.
+
+    Raises:
+        ConfigError: they are not there any more; what comes through a pipe is read once.
+    """
+    if proof.problem:
+        yield from entries
+        return
+    newest = GENESIS
+    for entry in islice(entries, proof.count):
+        if sha256(entry.body).hexdigest() != entry.hash or entry.event.get("prev") != newest:
+            break
+        newest = entry.hash
+        yield entry
+    if newest != (proof.head if proof.count else GENESIS):
+        raise ConfigError(f"{proof.source}: is not what was verified a moment ago: try again, and not through a pipe")
 
 
 def entries_of(export: Path) -> "Iterator[Entry]":
@@ -282,6 +310,8 @@ def _write(path: Path, page: str) -> None:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.fchmod(descriptor, 0o600)
             file.write(page)
     except OSError as error:
         raise ConfigError(f"{path}: can't be written: {error.strerror}") from error

@@ -26,6 +26,7 @@ from humanlayer_agent.policy_tools.rule_import import (
     imported,
     summary,
 )
+from humanlayer_agent.policy_tools.rule_import.command_patterns import LOOSER
 from humanlayer_agent.safe_text import one_line
 
 Tool = Literal["claude-code", "codex", "gemini-cli", "dippy"]
@@ -46,7 +47,7 @@ def run_import(tool: Tool, file: str, output: Path | None) -> int:
         output: where the policy is written; None: printed, and what is to be said goes to standard error.
 
     Returns:
-        The exit code: 0 every line was carried, 1 some were not.
+        The exit code: 0 every line was carried, 1 some were not, or are looser here.
     """
     if output is not None:
         human_only("policy import", "writes a policy")
@@ -62,7 +63,7 @@ def run_import(tool: Tool, file: str, output: Path | None) -> int:
         except OSError as error:
             raise ConfigError(f"{output}: can't be written: {error.strerror}") from error
     print_report(made, output)
-    return 1 if any(not each.rules for each in made.lines) else 0
+    return 1 if any(not each.rules or each.line.is_looser for each in made.lines) else 0
 
 
 def tried(found: List, name: str) -> Imported:
@@ -74,7 +75,7 @@ def tried(found: List, name: str) -> Imported:
     try:
         first = imported(found, name)
         kept: dict[str, dict[str, list[str]]] = {rule: {"match": [], "not_match": []} for rule in first.tests}
-        asked: dict[str, str] = {}
+        found_out: dict[str, str] = {}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "imported.yaml"
             path.write_text(first.text, encoding="utf-8")
@@ -86,10 +87,9 @@ def tried(found: List, name: str) -> Imported:
                 result = examples.judge(director, example)
                 if result.passed:
                     kept[rule][example.kind].append(example.command)
-                verdict = result.decision.verdict
-                if (example.kind, example.rule.decision) == ("match", "allow") and verdict is not Verdict.ALLOW:
-                    asked.setdefault(rule, f"`{example.command}` is not allowed: {result.decision.reason}")
-            lines = [_noted(each, asked) for each in first.lines]
+                if example.kind == "match" and (said := _differs(example, result)):
+                    found_out.setdefault(rule, said)
+            lines = [_noted(each, found_out) for each in first.lines]
             made = imported(replace(found, lines=lines), name, tests=kept)
             path.write_text(made.text, encoding="utf-8")
             loader.load(path)
@@ -98,10 +98,20 @@ def tried(found: List, name: str) -> Imported:
     return made
 
 
-def _noted(carried: Carried, asked: Mapping[str, str]) -> Line:
+def _differs(example: examples.Example, result: examples.Result) -> str:
+    """Say how an example of what a line is about is judged in another way here; "" where it is not."""
+    verdict, wanted = result.decision.verdict, Verdict[example.rule.decision.upper()]
+    if wanted is Verdict.ALLOW and verdict is not wanted:
+        return f"stricter here: `{example.command}` is not allowed: {result.decision.reason}"
+    if verdict < wanted:
+        return f"{LOOSER}`{example.command}` is judged {verdict}"
+    return ""
+
+
+def _noted(carried: Carried, found_out: Mapping[str, str]) -> Line:
     line = carried.line
-    note = next((asked[rule] for rule in carried.rules if rule in asked), None)
-    return line if note is None else replace(line, notes=(*line.notes, f"stricter here: {note}"))
+    note = next((found_out[rule] for rule in carried.rules if rule in found_out), None)
+    return line if note is None else replace(line, notes=(*line.notes, note))
 
 
 def print_report(made: Imported, output: Path | None) -> None:

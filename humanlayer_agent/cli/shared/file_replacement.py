@@ -18,11 +18,16 @@ def replace_file(path: Path, before: bytes | None, after: bytes, *, mode: int = 
         mode: of a new file.
 
     Raises:
-        ConfigError: it has changed meanwhile, or can't be written.
+        ConfigError: it has changed meanwhile, can't be written, is read-only for all, or has other names that would go
+            on having what was before.
     """
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         about = os.stat(path) if before is not None else None
+        if about is not None and not about.st_mode & 0o222:
+            raise ConfigError(f"{path} is read-only: chmod u+w first, if it is to change")
+        if about is not None and about.st_nlink > 1:
+            raise ConfigError(f"{path} has other names (hard links), which would not change with it: edit it in place")
         write_new(beside, after, about.st_mode & 0o777 if about is not None else mode)
         if about is not None and (about.st_uid, about.st_gid) != (os.geteuid(), os.getegid()):
             with suppress(PermissionError):

@@ -7,14 +7,18 @@ deny that can't be said is named, so that somebody writes it.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Literal
 
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy_tools.rule_import.command_patterns import (
+    LOOSER,
     CommandPattern,
     Condition,
     NotCarried,
     allowing,
+    looser,
+    named,
     stopping,
 )
 from humanlayer_agent.policy_tools.yaml_additions import item
@@ -41,7 +45,8 @@ class Line:
     """One entry of a list: where it stands, what it says, and what is made of it.
 
     `when` are conditions of which one is to hold; those in `effects` allow what the command does. `rank` says which
-    counts where several match; of the same rank the strictest does. `problem` is why it could not be carried.
+    counts where several match; of the same rank the strictest does. `surely` are conditions under which it matches
+    there without a doubt, so that it goes before a stricter one. `problem` is why it could not be carried.
     """
 
     number: int
@@ -49,6 +54,7 @@ class Line:
     decision: Decision | None = None
     when: tuple[Condition, ...] = ()
     effects: Condition | None = None
+    surely: tuple[Condition, ...] = ()
     rank: float = 0
     problem: str = ""
     notes: tuple[str, ...] = ()
@@ -57,6 +63,11 @@ class Line:
     message: str = ""
     of_commands: bool = False
     label: str = ""
+
+    @property
+    def is_looser(self) -> bool:
+        """Whether something of it is let through here, and not there."""
+        return any(note.startswith(LOOSER) for note in self.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +105,11 @@ def command_line(number: int, text: str, decision: Decision, patterns: Iterable[
     line = Line(number, text, decision, of_commands=True, **more)
     try:
         if decision != "allow":
-            return _with_examples(replace(line, when=tuple(c for each in patterns for c in stopping(each))), patterns)
+            when = tuple(c for each in patterns for c in stopping(each))
+            notes = dict.fromkeys(note for each in patterns for note in looser(each))
+            surely = tuple(named(each)[0] for each in patterns if each.first is not None)
+            line = replace(line, when=when, surely=surely, notes=(*line.notes, *notes))
+            return _with_examples(line, patterns)
         made = [allowing(each) for each in patterns]
     except NotCarried as why:
         return replace(line, problem=str(why))
@@ -103,7 +118,8 @@ def command_line(number: int, text: str, decision: Decision, patterns: Iterable[
     bases = tuple(conditions[0] for conditions, _ in made)
     assert base is not None
     joined = effects[0] if len(effects) == 1 else {"any": effects}
-    return _with_examples(replace(line, when=bases, effects=joined, notes=(*line.notes, *notes)), patterns)
+    line = replace(line, when=bases, surely=bases, effects=joined, notes=(*line.notes, *notes))
+    return _with_examples(line, patterns)
 
 
 def _with_examples(line: Line, patterns: Sequence[CommandPattern]) -> Line:
@@ -148,7 +164,9 @@ def imported(found: List, name: str, *, tests: Mapping[str, Mapping[str, Sequenc
         if kept:
             made[0]["tests"] = kept
         if line.effects is not None:
-            made.append(_rule(f"{first}-does", line, [line.effects], {"role": "redirect"}, found.tool))
+            redirect: Condition = {"role": "redirect"}
+            not_this = redirect if unless is None else {"any": [redirect, unless]}
+            made.append(_rule(f"{first}-does", line, [line.effects], not_this, found.tool))
         comments.append([f"line {line.number}: {_shown(line.text)}", *line.notes])
         comments += [[] for _ in made[1:]]
         rules += made
@@ -173,13 +191,16 @@ def _with_precedence(line: Line, found: List) -> tuple[Line, Condition | None]:
     """What goes before a line and is looser excuses from it: here the strictest of all that match would count."""
     assert line.decision is not None
     conditions: list[Condition] = []
-    if line.decision != "allow" and line.of_commands and found.other_tools and _may_stand_for_tools(line):
-        conditions.append({"tool": list(found.other_tools)})
+    if line.of_commands and _may_stand_for_tools(line):
+        if line.decision == "allow":
+            conditions.append({"all": [{"tool": "*"}, {"not": {"tool": _shells()}}]})
+        elif found.other_tools:
+            conditions.append({"tool": list(found.other_tools)})
     for each in found.lines:
         if each.rank <= line.rank or each.problem or each.of_commands != line.of_commands or each.decision is None:
             continue
         if _STRICTNESS[each.decision] < _STRICTNESS[line.decision] and _may_meet(line, each):
-            conditions += each.when
+            conditions += each.surely
     if len(conditions) > _MOST_EXCUSES:
         return replace(line, notes=(*line.notes, "what goes before it there does not here: the strictest counts")), None
     if not conditions:
@@ -189,6 +210,14 @@ def _with_precedence(line: Line, found: List) -> tuple[Line, Condition | None]:
 
 _STAND_INS = frozenset({"", "cat", "cp", "curl", "find", "grep", "ls", "mkdir", "mv", "patch", "rm", "tee", "touch"})
 """Programs as which calls of tools are judged; "": any."""
+
+
+@cache
+def _shells() -> list[str]:
+    """The tools of coding agents that run commands: an allow of a command is for them, and for no other tool."""
+    from humanlayer_agent.tools.catalog import load
+
+    return sorted({name for agent in load().agents.values() for name, tool in agent.tools.items() if tool.runs})
 
 
 def _may_stand_for_tools(line: Line) -> bool:

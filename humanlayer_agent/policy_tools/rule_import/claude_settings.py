@@ -19,14 +19,25 @@ TOOL = "Claude Code"
 _NOTES = (
     "What Claude Code allows without a rule (reading in its folder, ls, git status and the like) is asked about here.",
     *COMMON_NOTES,
-    "A deny of reading or editing holds for every command here, not only for the tools Read and Edit.",
+    "A deny of reading or editing holds for every command here, not only for the tools Read and Edit; one of reading "
+    "also for what writes there.",
 )
 _RULE = re.compile(r"([A-Za-z_][A-Za-z0-9_*-]*)(?:\((.*)\))?", re.DOTALL)
 _READS, _EDITS = ("read",), ("write", "append", "delete", "move", "metadata")
 _TOOLS = {
     "Read": (["Read", "Grep", "Glob", "LS", "NotebookRead"], _READS),
     "Edit": (["Edit", "Write", "MultiEdit", "NotebookEdit"], _EDITS),
+    "Task": (["Task", "Agent"], ()),
+    "Agent": (["Task", "Agent"], ()),
 }
+_HARMLESS = frozenset({"additionalDirectories", "disableBypassPermissionsMode", "disableAutoMode"})
+"""What of `permissions` refuses no call by itself."""
+_MODES = ("default", "acceptEdits", "bypassPermissions", "auto")
+"""Modes that refuse nothing."""
+_STOPPING = frozenset(
+    {"hooks", "sandbox", "ignorePatterns", "disabledMcpjsonServers", "allowedMcpServers", "deniedMcpServers"}
+)
+"""Settings beside `permissions` that may refuse calls."""
 _NEVER_CONSULTED = ("Write", "MultiEdit", "NotebookEdit", "Glob", "Grep", "LS", "NotebookRead")
 
 
@@ -54,7 +65,7 @@ def read(text: str, name: str) -> List:
         for rule in rules:
             number = places.line(rule)
             lines.append(_rule(number, str(rule), decision) if isinstance(rule, str) else _strange(number, rule))
-    lines += _others(permissions, places)
+    lines += _others(settings, places)
     return List(TOOL, lines, _NOTES, ("WebFetch", "mcp__*", *_TOOLS["Read"][0], *_TOOLS["Edit"][0]))
 
 
@@ -81,13 +92,18 @@ class _Places:
         return bisect_right(self._begins, self._last) + 1
 
 
-def _others(permissions: dict[str, Any], places: _Places) -> Iterator[Line]:
-    for key, value in permissions.items():
+def _others(settings: dict[str, Any], places: _Places) -> Iterator[Line]:
+    """What else may refuse calls. What is not known may, too."""
+    for key, value in settings["permissions"].items():
         if key not in ("allow", "ask", "deny"):
-            problem = "it is about Claude Code itself, not about what an agent may do"
-            if key == "defaultMode" and value in ("acceptEdits", "bypassPermissions", "auto", "dontAsk"):
-                problem = "a mode allows or denies what no rule names: here that asks"
-            yield Line(places.line(key, again=True), f"{key}: {json.dumps(value)}", problem=problem)
+            stops = key not in _HARMLESS and not (key == "defaultMode" and value in _MODES)
+            problem = "it may refuse what no rule names" if stops else "it refuses nothing"
+            problem += ": here, what no rule names asks"
+            line = places.line(key, again=True)
+            yield Line(line, f"{key}: {json.dumps(value)}", "deny" if stops else None, problem=problem)
+    for key in settings.keys() & _STOPPING:
+        problem = f"{key} may refuse calls, and is not read here"
+        yield Line(places.line(key, again=True), f"{key}: {json.dumps(settings[key])}", "deny", problem=problem)
 
 
 def _rule(number: int, text: str, decision: Decision) -> Line:
@@ -101,7 +117,7 @@ def _rule(number: int, text: str, decision: Decision) -> Line:
         return _bash(number, text, decision, said)
     if tool.startswith("mcp__"):
         return _mcp(number, text, decision, tool, said)
-    if tool in _TOOLS and said is not None:
+    if tool in ("Read", "Edit") and said is not None:
         return _files(number, text, decision, tool, said)
     if tool in _NEVER_CONSULTED and said is not None:
         return Line(number, text, decision, problem="Claude Code never consults it, but Read(...) and Edit(...)")
@@ -168,6 +184,8 @@ def _files(number: int, text: str, decision: Decision, tool: str, said: str) -> 
     except NotCarried as why:
         return Line(number, text, decision, problem=str(why))
     tools, kinds = _TOOLS[tool]
+    if decision == "deny":
+        kinds = tuple(dict.fromkeys((*kinds, *_EDITS)))  # a deny of reading keeps its tools from writing there, too
     if decision == "allow":
         when = {"tool": tools, "effect": list(kinds), "paths": {"all_within": paths}}
     else:
@@ -195,9 +213,9 @@ def path_patterns(said: str) -> list[str]:
         start, rest = "~/", said[2:]
     else:
         start, rest = "${PROJECT}/", said.removeprefix("./").lstrip("/")
-        if said[:1] not in "./" and "/" not in said.rstrip("/"):
+        if "/" not in said.rstrip("/"):
             start = "${PROJECT}/**/"  # a name without a slash is found at any depth
-    if ".." in rest.split("/") or not rest.strip("/"):
+    if ".." in rest.split("/") or not rest.strip("/") or said == "~":
         raise NotCarried("its pattern leads above where it starts")
     rest = rest.rstrip("/")
     found = [f"{start}{rest}"] + ([] if rest.endswith("**") else [f"{start}{rest}/**"])

@@ -6,6 +6,7 @@ The strictest of all that match counts. Source: https://developers.openai.com/co
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from shlex import join
 from typing import Any
 
@@ -21,6 +22,7 @@ _NOTES = (
     "matches: here each command in it is judged, and a deny or an ask holds there too.",
 )
 _DECISIONS: dict[str, Decision] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
+_STOPPING = {"prompt", "forbidden", "deny"}
 _KEYS = {"pattern", "decision", "justification", "match", "not_match"}
 
 
@@ -43,20 +45,28 @@ def _lines(statement: ast.stmt, written: Sequence[str]) -> Iterator[Line]:
     number = statement.lineno
     said = " ".join(" ".join(written[number - 1 : statement.end_lineno]).split())
     call = statement.value if isinstance(statement, ast.Expr) else None
+    stops = _stops(statement)
     if isinstance(call, ast.Constant) and isinstance(call.value, str):
         return  # a text by itself is a comment
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-        yield Line(number, said, problem="only calls of prefix_rule are read: write it out")
+        yield Line(number, said, stops, problem="only calls of prefix_rule are read: write it out")
         return
     if call.func.id != "prefix_rule":
-        yield Line(number, said, problem=f"{call.func.id} is not about the words of a command")
+        yield Line(number, said, stops, problem=f"{call.func.id} is not about the words of a command")
         return
     try:
         given = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
     except (ValueError, RecursionError):
-        yield Line(number, said, problem="a value is computed: write it out")
+        yield Line(number, said, stops, problem="a value is computed: write it out")
         return
-    yield _rule(number, said, given, bool(call.args))
+    found = _rule(number, said, given, bool(call.args))
+    yield replace(found, decision=stops) if found.problem and found.decision in (None, "allow") else found
+
+
+def _stops(statement: ast.stmt) -> Decision | None:
+    """What is not read may ask or deny, where it has the word for it anywhere."""
+    texts = {each.value for each in ast.walk(statement) if isinstance(each, ast.Constant) and type(each.value) is str}
+    return "deny" if texts & _STOPPING else None
 
 
 def _rule(number: int, said: str, given: dict[str, Any], unnamed: bool) -> Line:

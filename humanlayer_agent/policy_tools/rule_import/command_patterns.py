@@ -8,12 +8,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product, takewhile
+from os.path import expanduser
 from typing import Any
 
 from humanlayer_agent.policy.language.policy import Match, Program
 from humanlayer_agent.policy.language.schema import broad
 
 ANY_WORDS = "..."
+LOOSER = "looser here: "
+"""How a note begins that says what is let through here, and not there."""
 _OPERATORS = frozenset(";&|<>()`$\n\r\t\0")
 _SPECIAL = frozenset("\\.[]{}()*+?|^$")
 _KINDS = [
@@ -22,6 +25,12 @@ _KINDS = [
 ]
 """What a command that is allowed by its words may do. Not: variables before it and another user, which are no part of
 its words; and what lasts or can't be undone (history that is written anew, services, containers, the system)."""
+_KEYWORDS = frozenset(
+    (
+        "if", "then", "else", "elif", "fi", "case", "esac", "for", "select", "while", "until", "do", "done", "in",
+        "function", "time", "coproc", "{", "}", "!", "[[", "]]",
+    )
+)  # fmt: skip
 _MOST_VARIANTS = 8
 _PIECE = re.compile(
     r"""'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]|\\.)*)"|\\(?P<escaped>.)|(?P<blank>\ )|(?P<plain>.)""", re.DOTALL
@@ -137,8 +146,10 @@ def stopping(pattern: CommandPattern) -> list[Condition]:
     The program counts wherever it lies, and behind `sudo` and the like.
 
     Raises:
-        NotCarried: it has too many wildcards inside of words.
+        NotCarried: it has too many wildcards inside of words, or names no program.
     """
+    if pattern.first in _KEYWORDS:
+        raise NotCarried(f"{pattern.first} begins no command of its own for bash: what it leads in is judged")
     choices = [_stopping_words(word, n == len(pattern.words) - 1) for n, word in enumerate(pattern.words)]
     found = []
     for choice in product(*choices):
@@ -153,6 +164,10 @@ def stopping(pattern: CommandPattern) -> list[Condition]:
 
 
 def _stopping_words(word: Word, is_last: bool) -> list[list[Any]]:
+    if not word.regex and (word.pieces[0] == "~" or word.pieces[0].startswith("~/")):
+        # A shell puts the home in its place.
+        rest = (word.pieces[0][1:], *word.pieces[1:])
+        return [[{"regex": _homes() + ".*".join(map(escaped, rest))}]]
     if word.regex or word.text is not None:
         return [[_written(word)]]
     if not any(word.pieces):
@@ -166,14 +181,34 @@ def _stopping_words(word: Word, is_last: bool) -> list[list[Any]]:
     return [[_written(word)], apart]
 
 
-def allowing(pattern: CommandPattern) -> tuple[list[Condition], list[str]]:
-    """Return the conditions under which a command is allowed, the second for its effects, and what is narrower here.
+def _homes() -> str:
+    """A regular expression for the homes of people, as the words of a command have them."""
+    usual, mine = "~|/root|/(home|Users)/[^/]+", expanduser("~")
+    return f"({usual})" if re.fullmatch(usual, mine) else f"({usual}|{escaped(mine)})"
+
+
+def looser(pattern: CommandPattern) -> list[str]:
+    """Return what a rule that asks or denies lets through, where a comparison of texts does not."""
+    notes = []
+    words = [word for word in pattern.words if not word.regex]
+    if words and pattern.open and len(words[-1].pieces) == 2 and not words[-1].pieces[-1]:
+        words[-1] = Word(words[-1].pieces[:1])  # what follows does not matter
+    if any(word.text is None for word in words):
+        notes.append(f"{LOOSER}words are compared, without redirections, nor what a shell expands or quotes in one")
+    if any("~" in word.regex for word in pattern.words):
+        notes.append(f"{LOOSER}where a shell puts a home for `~`")
+    if any(set(piece) & set("*?[") for word in words for piece in word.pieces):
+        notes.append(f"{LOOSER}where a shell would put file names for its `*`, `?` or `[`, it asks")
+    return notes
+
+
+def named(pattern: CommandPattern) -> tuple[Condition, list[str]]:
+    """Return the condition under which a command surely is what a pattern says, and what is narrower here.
 
     Raises:
-        NotCarried: it would let anything through.
+        NotCarried: its program is not known.
     """
-    program = pattern.first
-    if program is None:
+    if pattern.first is None:
         raise NotCarried("it would allow programs that it does not name")
     notes: list[str] = []
     argv: list[Any] = []
@@ -189,10 +224,20 @@ def allowing(pattern: CommandPattern) -> tuple[list[Condition], list[str]]:
         ):
             notes.append("a wildcard inside of a word stands for no blanks here")
     argv += [ANY_WORDS] * pattern.open
-    base = {"program": _base(program), "argv": _tidy(argv)}
+    return {"program": _base(pattern.first), "argv": _tidy(argv)}, notes
+
+
+def allowing(pattern: CommandPattern) -> tuple[list[Condition], list[str]]:
+    """Return the conditions under which a command is allowed, the second for its effects, and what is narrower here.
+
+    Raises:
+        NotCarried: it would let anything through.
+    """
+    base, notes = named(pattern)
+    program = str(pattern.first)
     known = takewhile(lambda word: word.text is not None or word.regex, pattern.words[1:])
     bare = not any(map(_narrows, known))
-    if (pattern.open or ANY_WORDS in argv) and bare and broad(Match(program=Program(names=(_base(program),)))):
+    if (pattern.open or ANY_WORDS in base["argv"]) and bare and broad(Match(program=Program(names=(_base(program),)))):
         notes.append(f"`{program}` alone can run any code: allowed is what only reads inside the project")
         inside = {"effect": "read", "paths": {"all_within": ["${PROJECT}/**"]}}
         return [base | {"resolved": True, "effects": {"only": ["read"]}}, base | inside], notes

@@ -14,7 +14,14 @@ from typing import Any
 from humanlayer_agent.errors import ConfigError, HumanlayerError
 from humanlayer_agent.policy.conditions.linear_regex import Regex
 from humanlayer_agent.policy_tools.rule_import import COMMON_NOTES, Decision, Line, List, command_line
-from humanlayer_agent.policy_tools.rule_import.command_patterns import CommandPattern, NotCarried, Word, literal, parsed
+from humanlayer_agent.policy_tools.rule_import.command_patterns import (
+    LOOSER,
+    CommandPattern,
+    NotCarried,
+    Word,
+    literal,
+    parsed,
+)
 
 TOOL = "Gemini CLI"
 _NOTES = (
@@ -27,6 +34,8 @@ _EVERYTHING = "it is about every command or tool; say it by `defaults` of a poli
 _KNOWN = {"toolName", "mcpName", "commandPrefix", "commandRegex", "argsPattern", "decision", "priority", "denyMessage"}
 _NARROWER = {"modes", "interactive", "subagent", "toolAnnotations"}
 _IGNORED = {"allowRedirection", "allow_redirection", "name", "description"}
+_ALIASES = dict.fromkeys(("search_file_content", "grep_search"), ("search_file_content", "grep_search"))
+"""Names of one tool, of which a rule about either is about it."""
 _TOUCHES = {
     "read_file": ["read"], "read_many_files": ["read"], "list_directory": ["read"], "glob": ["read"],
     "search_file_content": ["read"], "grep_search": ["read"], "write_file": ["write"], "replace": ["write"],
@@ -69,10 +78,11 @@ def _rule(number: int, rule: dict[str, Any]) -> Iterator[Line]:
         if decision == "allow":
             yield replace(whole, problem=f"it allows only for some {', '.join(narrower)}, which we do not know")
             return
-        notes = (f"{', '.join(narrower)} is left out: here it holds everywhere",)
+        notes = (f"{', '.join(narrower)} is left out: here it holds everywhere, and goes before nothing",)
     message = str(rule.get("denyMessage", ""))
     found = _conditions(number, said, decision, rule)
-    yield replace(found, rank=priority, notes=(*found.notes, *notes), message=message)
+    surely = () if narrower else found.surely or (() if found.of_commands else found.when)
+    yield replace(found, rank=priority, notes=(*found.notes, *notes), surely=surely, message=message)
 
 
 def _conditions(number: int, said: str, decision: Decision, rule: dict[str, Any]) -> Line:
@@ -86,8 +96,12 @@ def _conditions(number: int, said: str, decision: Decision, rule: dict[str, Any]
             return command_line(number, said, decision, [regex(str(rule["commandRegex"]), decision)])
     except NotCarried as why:
         return Line(number, said, decision, problem=str(why))
+    notes: tuple[str, ...] = ()
     if "mcpName" in rule:
+        if decision == "allow":
+            notes = (f"{LOOSER}of servers whose names begin with {rule['mcpName']}_ too: the names of tools count",)
         names = [f"mcp_{rule['mcpName']}_{each}" for each in names]
+    names = [each for name in names for each in _ALIASES.get(name, (name,))]
     if not names or "*" in names or _SHELL in names:
         return Line(number, said, decision, problem=_EVERYTHING)
     if decision != "allow":
@@ -97,7 +111,8 @@ def _conditions(number: int, said: str, decision: Decision, rule: dict[str, Any]
         return Line(number, said, decision, ({"tool": names, "effect": ["network", *effects]},))
     if effects and not all(each in _TOUCHES for each in names):
         return Line(number, said, decision, problem="it names tools of files together with others: write two rules")
-    return Line(number, said, decision, ({"tool": names, "effect": effects} if effects else {"tool": names},))
+    when = {"tool": names, "effect": effects} if effects else {"tool": names}
+    return Line(number, said, decision, (when,), notes=notes)
 
 
 def _texts(value: Any) -> list[str]:

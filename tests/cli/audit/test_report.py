@@ -1,6 +1,7 @@
 """`hla audit report` on a store and on an export."""
 
 import csv
+import hashlib
 import io
 import json
 import os
@@ -13,10 +14,14 @@ import pytest
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Outcome, Permit
+from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.heads import head_in, head_text
 from humanlayer_agent.audit.search import moment
 from humanlayer_agent.cli import main
+from humanlayer_agent.cli.audit import report
+from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.report.integrity import Integrity
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker
 from tests.support.forging import forging
@@ -208,3 +213,49 @@ def test_a_store_that_was_set_back_or_does_not_even_open(
     printed = capsys.readouterr()
     assert json.loads(printed.out)["integrity"]["intact"] is False
     assert "don't rely on what follows" in printed.err
+
+
+@pytest.mark.parametrize("command", [("report",), ("evidence", "--map", "soc2")])
+def test_what_comes_through_a_pipe_is_not_told_as_intact_and_empty(
+    export: Path, capsys: Capture, command: tuple[str, ...]
+) -> None:
+    """It is read twice: verified, and told."""
+    reader, writer = os.pipe()
+    assert os.write(writer, export.read_bytes()) == export.stat().st_size
+    os.close(writer)
+    assert main(["audit", *command, "--export", f"/dev/fd/{reader}"]) == 2
+    os.close(reader)
+    said = capsys.readouterr()
+    assert "is not what was verified a moment ago" in said.err
+    assert "Intact" not in said.out
+
+
+def test_only_what_was_verified_is_told(export: Path) -> None:
+    """Somebody puts another log in its place, between the two readings."""
+    entries = list(report.entries_of(export))
+    proof = Integrity("x", len(entries), entries[-1].hash)
+    assert list(report._as_verified([*entries, entries[0]], proof)) == entries
+    body = entries[1].body.replace(b"run-1", b"run-2")
+    swapped = Entry(1, entries[1].hash, body)
+    resealed = Entry(1, hashlib.sha256(body).hexdigest(), body)
+    for other in ([], entries[:-1], [entries[0], swapped, *entries[2:]], [entries[0], resealed, *entries[2:]]):
+        with pytest.raises(ConfigError, match="is not what was verified"):
+            list(report._as_verified(other, proof))
+
+
+@pytest.mark.parametrize("option", ["--export", "--store"])
+def test_a_page_is_not_written_over_the_log(store: Path, export: Path, capsys: Capture, option: str) -> None:
+    read = export if option == "--export" else store
+    before = read.read_bytes()
+    for command in (("report",), ("evidence", "--map", "soc2")):
+        assert main(["audit", *command, option, str(read), "--html", str(read)]) == 2
+        assert "is what the page would be made of" in capsys.readouterr().err
+    assert read.read_bytes() == before
+
+
+def test_a_page_that_was_there_is_for_its_owner_alone_too(export: Path, tmp_path: Path, capsys: Capture) -> None:
+    page = tmp_path / "page.html"
+    page.touch(0o644)
+    page.chmod(0o644)
+    assert main(["audit", "evidence", "--map", "soc2", "--export", str(export), "--html", str(page)]) == 0
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600

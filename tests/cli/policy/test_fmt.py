@@ -96,3 +96,17 @@ def test_what_changes_meanwhile_is_not_overwritten(path: Path, monkeypatch: pyte
     with pytest.raises(ConfigError, match="has changed"):
         replace_file(path, None, b"ours")
     assert os.listdir() == ["p.yaml"]
+
+
+@pytest.mark.parametrize(("prepare", "why"), [("link", "has other names"), ("chmod", "is read-only")])
+def test_what_a_new_file_would_not_keep_is_refused(path: Path, capsys: Said, prepare: str, why: str) -> None:
+    before = path.read_bytes()
+    other = path.with_name("other.yaml")
+    if prepare == "link":
+        other.hardlink_to(path)
+    else:
+        path.chmod(0o444)
+    assert main(["policy", "fmt", str(path)]) == 2
+    assert why in capsys.readouterr().err
+    assert path.read_bytes() == before
+    assert sorted(path.parent.glob(".*yaml*")) == []

@@ -393,6 +393,108 @@ def test_patterns_that_may_be_misread(rule: str, command: str, verdict: str, tmp
     assert ours(command) == verdict
 
 
+@pytest.mark.parametrize(
+    ("tool", "text", "command", "verdict"),
+    [
+        ("claude-code", '{"permissions": {"deny": ["Read(.env)"], "allow": ["Read(**)"]}}', 'Read({"file_path": "a/b/.env"})', "deny"),
+        ("claude-code", '{"permissions": {"deny": ["Read(.env)"], "allow": ["Edit(**)"]}}', 'Write({"file_path": ".env", "content": "x"})', "deny"),
+        ("claude-code", '{"permissions": {"ask": ["Read(.env)"], "allow": ["Edit(**)"]}}', 'Write({"file_path": ".env", "content": "x"})', "allow"),
+        ("claude-code", '{"permissions": {"deny": ["Task"]}}', "Agent({})", "deny"),
+        ("claude-code", '{"permissions": {"deny": ["Bash(frob ~/*)"]}}', "frob ~/x/y", "deny"),
+        ("claude-code", '{"permissions": {"deny": ["Bash(frob ~)"]}}', "frob ~", "deny"),
+        ("claude-code", '{"permissions": {"deny": ["Bash(frob ~)"]}}', "frob /srv", "ask"),
+        ("codex", "prefix_rule(pattern=['frob', '~/x'], decision='forbidden')", "frob ~/x", "deny"),
+        ("codex", "prefix_rule(pattern=['frob', ['~/x', 'y']], decision='forbidden')", "frob y", "deny"),
+        ("dippy", "deny frob ~/x", "frob ~/x y", "deny"),
+        ("dippy", "deny-redirect /srv/*\nallow echo", "echo a > /srv/b/c", "deny"),
+        ("dippy", "deny-redirect *.key\nallow echo", "echo a > sub/x.key", "deny"),
+        ("dippy", "deny-redirect *.key\nallow echo", "echo a > x.key", "deny"),
+        ("dippy", "deny-redirect /srv/a*b\nallow echo", "echo a > /srv/ax/yb", "deny"),
+        ("dippy", "deny\tfrob", "frob x", "deny"),
+        ("dippy", "deny /opt/x/frob y\nask frob y", "/opt/x/frob y", "deny"),
+        ("dippy", "deny /opt/x/frob y\nask frob y", "frob y", "ask"),
+        ("dippy", "deny-redirect /srv/**\nask-redirect /tmp/**\nallow echo", "echo a > /tmp/x > /srv/y", "deny"),
+        ("gemini-cli", "[[rule]]\ncommandPrefix = 'frob'\ndecision = 'deny'\n[[rule]]\ncommandPrefix = 'frob'\ndecision = 'ask_user'\npriority = 9\nmodes = ['plan']", "frob x", "deny"),
+        ("gemini-cli", "[[rule]]\ntoolName = 'frob'\ndecision = 'deny'\n[[rule]]\ntoolName = 'frob'\ndecision = 'ask_user'\npriority = 9\nmodes = ['plan']", "frob({})", "deny"),
+        ("gemini-cli", "[[rule]]\ntoolName = 'frob'\ndecision = 'deny'\n[[rule]]\ntoolName = 'frob'\ndecision = 'ask_user'\npriority = 9", "frob({})", "ask"),
+        ("gemini-cli", "[[rule]]\ntoolName = 'search_file_content'\ndecision = 'deny'", 'grep_search({"pattern": "x"})', "deny"),
+    ],
+)  # fmt: skip
+def test_what_is_denied_there_is_denied_here(
+    tool: Tool, text: str, command: str, verdict: str, tmp_path: Path, own_user: Path
+) -> None:
+    assert judge(made(tool, text), tmp_path)(command) == verdict
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        ("claude-code", '{"permissions": {"allow": ["Bash(cat *)", "Bash(curl *)", "Bash(find *)"]}}'),
+        ("codex", "prefix_rule(pattern=['cat'])\nprefix_rule(pattern=['curl'])\nprefix_rule(pattern=['find'])"),
+        ("gemini-cli", "[[rule]]\ncommandPrefix = ['cat', 'curl', 'find']\ndecision = 'allow'"),
+        ("dippy", "allow cat\nallow curl\nallow find"),
+    ],
+)
+def test_an_allow_of_a_command_allows_no_tool(tool: Tool, text: str, tmp_path: Path, own_user: Path) -> None:
+    """Tools are judged as commands (`cat` for what is read); their lists are others."""
+    ours = judge(made(tool, text), tmp_path)
+    assert ours("cat /etc/hosts") == ours('Bash({"command": "cat /etc/hosts"})') == "allow"
+    assert ours('run_shell_command({"command": "cat /etc/hosts"})') == "allow"
+    assert ours('Read({"file_path": "/etc/hosts"})') == ours('read_file({"file_path": "/etc/hosts"})') == "ask"
+    assert ours('WebFetch({"url": "https://a.org/", "prompt": "x"})') == "ask"
+    assert ours('Glob({"pattern": "*"})') == "ask"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "says"),
+    [
+        ("claude-code", '{"permissions": {"deny": ["Bash(*frob -x*)"]}}', "words are compared, without redirections"),
+        ("claude-code", '{"permissions": {"deny": ["Bash(cat *.env)"]}}', "words are compared, without redirections"),
+        ("codex", "prefix_rule(pattern=['frob', '*.txt'], decision='forbidden')", "where a shell would put file names"),
+        ("gemini-cli", "[[rule]]\ncommandPrefix = 'frob *'\ndecision = 'deny'", "where a shell would put file names"),
+        ("codex", "prefix_rule(pattern=['frob', ['~/x', 'y']], decision='forbidden')", "where a shell puts a home"),
+        ("gemini-cli", "[[rule]]\ncommandRegex = 'frob ~/x'\ndecision = 'deny'", "where a shell puts a home"),
+        ("codex", "prefix_rule(pattern=['frob/'], decision='forbidden')", "`frob/` is judged ask"),
+        ("dippy", "deny frob bin/x", "Dippy resolves"), ("dippy", "deny frob *x y", "words are compared"),
+        ("gemini-cli", "[[rule]]\nmcpName = 'git'\ndecision = 'allow'", "of servers whose names begin with git_"),
+    ],
+)  # fmt: skip
+def test_what_is_looser_is_said_at_its_line(tool: Tool, text: str, says: str, own_user: Path) -> None:
+    policy = made(tool, text)
+    (line,) = policy.lines
+    assert line.rules
+    assert line.line.is_looser
+    assert f"  # looser here: {says}" in policy.text
+
+
+@pytest.mark.parametrize("rule", ["Bash(frob x *)", "Bash(frob x*)", "Bash(frob:*)", "Bash(frob x)"])
+def test_what_is_not_looser_is_not_called_so(rule: str, own_user: Path) -> None:
+    (line,) = made("claude-code", json.dumps({"permissions": {"deny": [rule]}})).lines
+    assert not line.line.is_looser
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "looser"),
+    [
+        ("claude-code", '{"permissions": {"defaultMode": "plan"}}', True), ("claude-code", '{"permissions": {"defaultMode": "dontAsk"}}', True),
+        ("claude-code", '{"permissions": {"defaultMode": "bypassPermissions"}}', False), ("claude-code", '{"permissions": {"additionalDirectories": ["../x"]}}', False),
+        ("claude-code", '{"permissions": {"denyInsteadOfPrompting": true}}', True), ("claude-code", '{"permissions": {}, "hooks": {"PreToolUse": []}}', True),
+        ("claude-code", '{"permissions": {}, "sandbox": {"enabled": true}}', True), ("claude-code", '{"permissions": {"deny": ["Read(~)"]}}', True),
+        ("codex", "network_rule(host='x', protocol='https', decision='deny')", True), ("codex", "network_rule(host='x', protocol='https', decision='allow')", False),
+        ("codex", "prefix_rule(pattern=['a' * 3], decision='forbidden')", True), ("codex", "prefix_rule(pattern=['a' * 3], decision='allow')", False),
+        ("codex", "[prefix_rule(pattern=[x], decision='prompt') for x in y]", True), ("codex", "prefix_rule(**{'pattern': ['a'], 'decision': 'forbidden'})", True),
+        ("codex", "def f():\n    prefix_rule(pattern=['a'], decision='forbidden')", True), ("codex", "x = 1", False),
+        ("claude-code", '{"permissions": {"deny": ["Bash(time *)"]}}', True), ("claude-code", '{"permissions": {"deny": ["Bash(if x)"]}}', True),
+        ("dippy", "deny-mcp mcp__x__*", True), ("dippy", "allow-mcp mcp__x__*", False),
+    ],
+)  # fmt: skip
+def test_what_may_refuse_and_is_not_read_is_called_looser(tool: Tool, text: str, looser: bool, own_user: Path) -> None:
+    policy = made(tool, text)
+    (line,) = policy.lines
+    assert line.rules == ()
+    assert ("not carried, which is looser here: " in policy.text) == looser
+
+
 HOSTILE = [
     "{{ command }}",
     "a\u202eb",
