@@ -13,13 +13,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
+from typing import Any, Protocol
 
 from humanlayer_agent.errors import ConfigError, PolicyError
 from humanlayer_agent.locations import MACHINE_FOLDER
 from humanlayer_agent.policy.language import bundle, examples, loader, sources
 from humanlayer_agent.policy.language.bundle import Bundle
-from humanlayer_agent.policy.language.policy import Policy, Rule
+from humanlayer_agent.policy.language.policy import Defaults, Policy, Rule
 from humanlayer_agent.policy.layers import Authority, catalog_files, machine_bundle, places, trust
 from humanlayer_agent.policy_tools.bundle_sources import fetch
 from humanlayer_agent.policy_tools.catalog_entries import failures
@@ -173,7 +173,7 @@ def unlocked(old: Policy, new: Policy) -> list[str]:
         for rule in old.rules
         if rule.locked and not any(_deciding(rule, old) == _deciding(each, new) for each in new.rules)
     ]
-    if old.defaults.locked and old.defaults != new.defaults:
+    if old.defaults.locked and _defaults(old) != _defaults(new):
         found.append("defaults")
     if new.observe and not old.observe:
         found.append("observe")
@@ -181,10 +181,17 @@ def unlocked(old: Policy, new: Policy) -> list[str]:
 
 
 def _deciding(rule: Rule, policy: Policy) -> str:
-    """What a rule decides, with the lists that it names."""
+    """What a rule decides, with the lists and the confinements that it names."""
     written = json.dumps({k: v for k, v in rule.written.items() if k not in _FOR_PEOPLE}, sort_keys=True)
     lists = policy.scopes[rule.scope].items()
-    return json.dumps([written, sorted((name, list(entries)) for name, entries in lists if f'"${name}"' in written)])
+    named = sorted((name, list(entries)) for name, entries in lists if f'"${name}"' in written)
+    held = [policy.confinements.get(name or "") for name in (rule.confined, rule.approved)]
+    return json.dumps([written, named, held], sort_keys=True)
+
+
+def _defaults(policy: Policy) -> tuple[Defaults, Mapping[str, Any] | None]:
+    """The defaults, with the confinement that they name."""
+    return policy.defaults, policy.confinements.get(policy.defaults.confine)
 
 
 # ---- put in force ---------------------------------------------------------------------------------------

@@ -162,6 +162,33 @@ def test_a_list_that_a_locked_rule_names_is_part_of_it(fleet: Fleet) -> None:
         fleet.install(built(2, "{bad: [a.example]}"))
 
 
+@pytest.mark.parametrize(
+    ("defaults", "rule", "named"),
+    [
+        ("{locked: true, confine: tight}", READS, "defaults"),
+        ("{}", "{id: asked, decision: ask, locked: true, approved: tight, when: {effect: delete}}", "asked"),
+        ("{}", "{id: asked, decision: ask, locked: true, confined: tight, when: {effect: delete}}", "asked"),
+    ],
+)
+def test_a_confinement_that_something_locked_names_is_part_of_it(
+    fleet: Fleet, defaults: str, rule: str, named: str
+) -> None:
+    def built(version: int, confinements: str, lists: str = "{where: ['${PROJECT}/**']}") -> bytes:
+        text = policy_text(rule, defaults=defaults, lists=lists, confinements=confinements)
+        files = bundles.gathered(fleet.files(policy=text))
+        return bundles.build(files, version=version, expires="2999-12-31", signer=fleet.signer)[0].text
+
+    tight = "{base: {network: none, write: [$where]}, tight: {extends: base}}"
+    fleet.install(built(1, tight))
+    fleet.install(built(2, "{other: {network: host}, " + tight[1:]))  # which nothing locked names
+    for confinements, lists in (
+        (tight.replace("none", "host"), "{where: ['${PROJECT}/**']}"),
+        (tight, "{where: ['${PROJECT}/**', '/srv/**']}"),
+    ):
+        with pytest.raises(ConfigError, match=f"decides otherwise: {named}"):
+            fleet.install(built(3, confinements, lists))
+
+
 def test_locks_outlive_the_key_that_signed_them(fleet: Fleet) -> None:
     fleet.install(fleet.build(1))
     fleet.signer = Signer()
