@@ -125,6 +125,16 @@ class Regex:
                     open_states.append(led)
         return None
 
+    def examples(self) -> list[str]:
+        """Return some texts that match, one for each way to: each alternative, both ends of each range, the fewest and
+        the most repetitions.
+
+        Example:
+            >>> Regex("git|v[0-9]{1,2}").examples()
+            ['git', 'v0', 'v9', 'v00']
+        """
+        return _examples(_Parser(self.pattern).read())
+
     def _step(self, states: frozenset[int], char: str) -> frozenset[int]:
         key = (states, char)
         found = self._memo.get(key)
@@ -177,6 +187,35 @@ class Regex:
         for _ in range(node.low):
             then = self._build(node.part, then)
         return then
+
+
+_GROUPS = ("abcdefghijklmnopqrstuvwxyz", "0123456789", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_OTHERS = "".join(c for c in map(chr, range(126, 31, -1)) if not c.isalnum())
+_MOST_EXAMPLES, _MOST_REPEATED = 48, 20
+
+
+def _examples(node: _Node) -> list[str]:
+    """Some texts that `node` matches; [] where none is printable."""
+    if isinstance(node, _One):
+        meant = ["".join(filter(node.test, group)) for group in _GROUPS]
+        found = [end for group in meant if group for end in (group[0], group[-1])]
+        found = found or list(filter(node.test, _OTHERS))[:4]
+    elif isinstance(node, _Repeat):
+        most = min(_MOST_REPEATED, node.low + 1 if node.high is None else node.high)
+        inner = _examples(node.part)
+        found = [each * count for count in (node.low, max(node.low, 1)) if count <= most for each in inner or [""]]
+        found += [inner[0] * most] if inner else []
+    else:
+        parts = [_examples(part) for part in node.parts]
+        if node.either:
+            found = [each for part in parts for each in part]
+        elif all(parts):
+            plain = [part[0] for part in parts]
+            found = ["".join((*plain[:n], each, *plain[n + 1 :])) for n, part in enumerate(parts) for each in part]
+            found = found or [""]
+        else:
+            found = []
+    return list(dict.fromkeys(found))[:_MOST_EXAMPLES]
 
 
 class _Parser:

@@ -5,12 +5,12 @@ tests.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.policy.explanation.explain import flow
-from humanlayer_agent.policy.language.policy import Policy, Rule, policy_from
+from humanlayer_agent.policy.language.policy import Defaults, Policy, Rule, policy_from
 
 Path = tuple[str | int, ...]
 Body = Mapping[str, Any]
@@ -67,7 +67,7 @@ class RuleChange:
 
 def changes(old: Policy, new: Policy, now: str) -> list[RuleChange]:
     """Return the changes of the rules in force at a moment (UTC, ISO 8601), and of what holds of the whole policy."""
-    found = [*_of_policy(old, new), *_of_exceptions(old, new, now)]
+    found = [*_of_policy(old, new), *_of_exceptions(old, new, now), *_of_ends(old, new, now)]
     for before, after in _pairs(old, new, now):
         if before is None:
             assert after is not None
@@ -199,6 +199,8 @@ def _of_value(was: Body, is_: Body, path: Path) -> Found:
             yield from _of_value(was, is_, (*path, next(iter(one))))
             return
         text, parts = _told(before, after)
+        if path[-1] in _IN_ORDER:  # one word of several is no line
+            parts = [each for each in (before, after) if each is not None]
         end = next((n + 1 for n, key in enumerate(path) if key in _WHOLE), None)
         if end is not None:  # a part of it asks nothing
             parts = [each for each in (_at(was, path[:end]), _at(is_, path[:end])) if each]
@@ -325,7 +327,7 @@ def _set(body: Any, path: Path, value: Any) -> Any:
 
 def _of_policy(old: Policy, new: Policy) -> Iterator[RuleChange]:
     was, is_ = old.body["defaults"], new.body["defaults"]
-    for key in ("unmatched", "maybe", "unparsed", "ask", "confine"):
+    for key in (each.name for each in fields(Defaults) if each.name != "locked"):  # which is told by itself
         before, after = was.get(key), is_.get(key)
         if before != after:
             applied = {**old.body, "defaults": {**was, key: after}}
@@ -357,6 +359,23 @@ def _of_exceptions(old: Policy, new: Policy, now: str) -> Iterator[RuleChange]:
     for each, text in [*((each, "gone") for each in gone), *((each, "new") for each in come)]:
         said = f"{text}: {_said(each.written['when'])}; it counts below what ships"
         yield RuleChange(each.rule, "exception", said, conditions=(each.written["when"],), applied=old.body)
+
+
+def _of_ends(old: Policy, new: Policy, now: str) -> Iterator[RuleChange]:
+    """What ends at another time: no command shows that before the earlier of them."""
+    was, is_ = _ends(old, now), _ends(new, now)
+    for key in was.keys() & is_.keys():
+        if was[key] != is_[key]:
+            yield RuleChange(key[0], f"{key[1]}.expires", f"{was[key]} becomes {is_[key]}", applied=old.body)
+
+
+def _ends(policy: Policy, now: str) -> dict[tuple[str, str, bytes], str]:
+    """The last day of each exception and replacement that holds."""
+    found = {(r.id, "override", b""): r.override.expires for r in policy.on(now) if r.override is not None}
+    for each in policy.all_exceptions():
+        if each.holds(now):
+            found[each.rule, "exception", canonical(_ordered(each.written["when"], ""))] = each.expires
+    return found
 
 
 def _with(old: Policy, new: Policy, rule: Rule | None, body: Body | None, now: str) -> dict[str, Any]:

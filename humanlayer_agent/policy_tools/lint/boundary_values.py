@@ -129,7 +129,7 @@ class Values:
 
     def words(self, texts: Iterable[Text]) -> list[str]:
         """Words that patterns stand for."""
-        return [word for text in texts if (word := word_in(text))]
+        return [word for text in texts for word in (words_in(text) if self.beside else [word_in(text)]) if word]
 
 
 # ---- one value ----------------------------------------------------------------------------------------------
@@ -185,12 +185,26 @@ def word_in(text: Text) -> str | None:
     return None if shortest is None else _word(shortest or "''")
 
 
+def words_in(text: Text) -> list[str]:
+    """Words that a pattern for words stands for, one for each way to match it.
+
+    Example:
+        >>> words_in(Text(glob="deploy*")), words_in(Text(regex="v[1-4]"))
+        (['deploy', 'deploya'], ['v1', 'v4'])
+    """
+    if text.glob is not None:
+        found = [text.glob.replace("*", filled).replace("?", "a") for filled in ("", "a")]
+    else:
+        found = Regex(text.regex or "").examples()
+    plain = word_in(text)
+    return list(dict.fromkeys([*([plain] if plain else []), *(_word(each) for each in found if each)]))
+
+
 def agents_in(texts: Texts) -> Iterator[str]:
     """Agents that patterns stand for."""
     for text in texts:
-        found = Regex(text.regex).shortest() if text.regex is not None else (text.glob or "").replace("*", "a")
-        if found:
-            yield found
+        found = Regex(text.regex).examples() if text.regex is not None else [(text.glob or "").replace("*", "a")]
+        yield from filter(None, found)
 
 
 def spelled(program: str, flag: str) -> str | None:
@@ -258,6 +272,7 @@ def _program(values: Values, program: Program) -> None:
     found += program.names or ()
     if program.regex is not None and (shortest := Regex(program.regex).shortest()):
         found.append(shortest)
+        found += [each for each in Regex(program.regex).examples() if each and values.beside]
     found += values.paths(program.path or ())
     if values.beside:
         found.append(f"/srv/elsewhere/{(program.names or (OTHER,))[0].rpartition('/')[2]}")
@@ -298,6 +313,8 @@ def _argv(values: Values, texts: Texts) -> None:
             without, other = [*words], [*words]
             without[number], other[number] = "", OTHER if text.glob != "..." else "a b"
             values.named.lines += [" ".join(filter(None, each)) for each in (without, other) if any(each)]
+            more = words_in(text) if text.glob != "..." else []
+            values.named.lines += [" ".join((*words[:number], each, *words[number + 1 :])) for each in more]
         values.named.lines.append(" ".join(filter(None, [*words, OTHER])))
 
 
@@ -400,7 +417,7 @@ def _tool(values: Values, tool: Tool) -> None:
     names = [word_in(text) or OTHER for text in tool.name or (Text(glob=OTHER),)]
     found += [f"{name}a({{}})" for name in names]
     for name, argument in (tool.args or {}).items():
-        inside = [t.glob or Regex(t.regex or "").shortest() or "" for t in argument.texts or ()]
+        inside = [each for t in argument.texts or () for each in (t.glob, *Regex(t.regex or "").examples()) if each]
         inside += values.paths(argument.within or ())
         found += [f"{each}({json.dumps({name: value})})" for each in names for value in (*inside, OTHER)]
 

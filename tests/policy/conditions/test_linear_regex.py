@@ -145,3 +145,29 @@ def test_without_regard_to_case_it_is_as_in_python(pattern: str) -> None:
     ):
         assert ours.matches(text) is (theirs.fullmatch(text) is not None), text
     assert Regex("drop").matches("DROP") is False
+
+
+@pytest.mark.parametrize(
+    ("pattern", "examples"),
+    [
+        ("git|hg|svn", {"git", "hg", "svn"}),
+        ("v[0-9]+", {"v0", "v9", "v00"}),
+        ("a{2,5}b?", {"aa", "aaaaa", "aab"}),
+        ("[^a-zA-Z0-9]", {"~", "}", "|", "{"}),
+        ("((a|b)(c|d)){2}", {"acac", "bcbc", "adad"}),
+        ("", {""}),
+        (r"\n", set()),
+        (r"a\n|b", {"b"}),
+    ],
+)
+def test_examples_are_of_each_way_to_match(pattern: str, examples: set[str]) -> None:
+    assert set(Regex(pattern).examples()) == examples
+
+
+@given(pattern=st.from_regex(r"[ab.|?*+()\[\]0-9-]{1,12}", fullmatch=True))
+def test_examples_match(pattern: str) -> None:
+    try:
+        regex = Regex(pattern)
+    except ValueError:
+        return
+    assert all(regex.matches(each) for each in regex.examples())

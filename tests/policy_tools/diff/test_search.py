@@ -75,6 +75,34 @@ def test_an_edit_that_changes_nothing_is_no_finding(write: Write, row: dict[str,
     assert search.silent() == search.changes
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "name"),
+    [
+        ({"defaults": {"keep": {"files": 10}}}, {"defaults": {"keep": {"files": 90_000}}}, "the policy defaults.keep"),
+        ({"exceptions": "2998-12-31"}, {"exceptions": "2999-12-31"}, "rule mine exception.expires"),
+        ({"rules": "2998-12-31"}, {"rules": "2999-12-31"}, "rule mine override.expires"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_no_command_shows_is_told(
+    write: Write, before: dict[str, Any], after: dict[str, Any], name: str, tmp_path: Path
+) -> None:
+    def made(said: dict[str, Any], file: str) -> Policy:
+        rule: dict[str, Any] = {"id": "mine", "decision": "ask", "when": {"effect": "delete"}}
+        whole: dict[str, Any] = {"rules": [rule], **said}
+        if "exceptions" in said:
+            excused = {"rule": "mine", "when": {"paths": {"all_within": "/srv/**"}}, "tests": {"match": ["rm /srv/x"]}}
+            whole["exceptions"] = [{**excused, "reason": "x", "expires": said["exceptions"]}]
+        if "rules" in said:
+            write({"policy": {"rules": [{**rule, "id": "theirs"}]}}, "base")
+            rule["override"] = {"rule": "theirs", "reason": "x", "expires": said["rules"]}
+            whole |= {"extends": ["base.yaml"], "rules": [rule]}
+        return write({"policy": whole}, file)
+
+    search = searched(made(before, "old"), made(after, "new"))
+    assert [change.name for change in search.silent()] == [name]
+
+
 def test_there_are_forty_of_each() -> None:
     assert len(LOOSENINGS) >= 40
     assert len(NEUTRAL) >= 40
