@@ -37,7 +37,8 @@ _COLUMNS = (
     *("source", "place", "run", "id", "command", "cwd", "verdict", "rule", "rules", "reason", "severity", "parse"),
     *("unread", "missing", "recorded", "confined", "us"),
 )
-_ROWS_AT_ONCE = 10_000
+_ROWS_AT_ONCE, _TEXT_AT_ONCE = 10_000, 64_000_000
+"""So many rows, or characters, are held in memory before they are written."""
 _LISTED = 1_000
 """Names of code that is not there, in figures for programs."""
 _NAMED = 10
@@ -403,14 +404,20 @@ class Parquet:
 
     def written(self, rows: Iterable[Judged]) -> Iterator[Judged]:
         """Pass rows on, and write the file with the last of them."""
-        beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        beside = self._path.with_name(f".{self._path.name}.{os.urandom(8).hex()}")  # nobody can lay a link there
         kept: list[dict[str, Any]] = []
+        size = 0
         try:
-            with self._parquet.ParquetWriter(beside, self._schema, compression="zstd") as writer:
+            with (
+                open(beside, "xb") as file,
+                self._parquet.ParquetWriter(file, self._schema, compression="zstd") as writer,
+            ):
                 for row in rows:
                     kept.append(_column_values(row))
-                    if len(kept) == _ROWS_AT_ONCE:
+                    size += sum(len(value) for value in kept[-1].values() if isinstance(value, str))
+                    if len(kept) == _ROWS_AT_ONCE or size >= _TEXT_AT_ONCE:
                         self._write(writer, kept)
+                        size = 0
                     yield row
                 self._write(writer, kept)
             os.replace(beside, self._path)
@@ -420,7 +427,8 @@ class Parquet:
             beside.unlink(missing_ok=True)
 
     def _write(self, writer: Any, kept: list[dict[str, Any]]) -> None:
-        writer.write_table(self._arrow.Table.from_pylist(kept, schema=self._schema))
+        if kept:
+            writer.write_table(self._arrow.Table.from_pylist(kept, schema=self._schema))
         kept.clear()
 
 

@@ -282,6 +282,27 @@ def test_parquet_is_written_whole_or_not_at_all(runs: Path, tmp_path: Path, monk
     assert [each.name for each in tmp_path.iterdir() if "parquet" in each.name] == ["rows.parquet"]
 
 
+def test_parquet_goes_through_no_link_that_somebody_has_laid(runs: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    path, canary = tmp_path / "rows.parquet", tmp_path / "canary"
+    canary.write_bytes(b"here")
+    (tmp_path / f".rows.parquet.{os.getpid()}").symlink_to(canary)
+    assert main(["policy", "replay", "default", str(runs), "--to", str(path)]) == 0
+    assert canary.read_bytes() == b"here"
+    assert not path.is_symlink()
+
+
+def test_parquet_holds_few_long_commands_in_memory(
+    runs: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr("humanlayer_agent.cli.policy.replay._TEXT_AT_ONCE", 1)
+    path = tmp_path / "rows.parquet"
+    assert main(["policy", "replay", "default", str(runs), "--to", str(path)]) == 0
+    found = parquet.ParquetFile(path).metadata
+    assert found.num_row_groups == found.num_rows > 1
+
+
 def test_parquet_says_what_is_missing(runs: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["policy", "replay", "default", str(runs), "--to", "rows.csv"]) == 2
     assert "ends in .parquet" in capsys.readouterr().err
