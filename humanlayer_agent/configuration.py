@@ -13,6 +13,7 @@ from humanlayer_agent.locations import (
     home_folder,
     key_path,
     spelled,
+    state_path,
     temporary_folder,
     upwards,
 )
@@ -97,9 +98,27 @@ def _too_wide(path: str) -> str:
 def _refuse_settings_in(project: str) -> None:
     """Raise ConfigError where the user's settings would be the project's own files: a repository is not the user."""
     folder = config_path()
-    if f"{os.path.normpath(folder)}/".startswith(f"{project}/") and exists(folder):
+    if _lies_in(folder, project):
         why = "lies in the project, and would be taken for your own settings: set XDG_CONFIG_HOME to a folder elsewhere"
         raise ConfigError(f"{folder} {why} (a project's own lie in .humanlayer: see hla policy trust)")
+
+
+def _refuse_state_in(project: str) -> None:
+    """Raise ConfigError where the project's own files would say what policies say once they are compiled, those of the
+    machine too, and which projects are trusted.
+    """
+    folder = state_path()
+    if _lies_in(folder, project):
+        why = "lies in the project, and policies are kept there as they were checked: set XDG_STATE_HOME to a folder"
+        raise ConfigError(f"{folder} {why} elsewhere, and remove this one")
+
+
+def _lies_in(folder: str, project: str) -> bool:
+    """Tell whether there is such a folder, and it lies in the project, by its name or by links."""
+    if not exists(folder):
+        return False
+    places = {os.path.normpath(folder), os.path.realpath(folder)}
+    return any(f"{place}/".startswith(f"{top}/") for place in places for top in {project, os.path.realpath(project)})
 
 
 def requester() -> str:
@@ -209,7 +228,10 @@ def confines(policy: str | Path | None = None, *, project: Path | str | None = N
 
 
 def _judged(project: Path | str | None) -> str:
-    return _checked(_absolute(project)) if project is not None else _project_of(_absolute(None))
+    """The project, where what is judged for it is not said by its own files."""
+    found = _checked(_absolute(project)) if project is not None else _project_of(_absolute(None))
+    _refuse_state_in(found)
+    return found
 
 
 def _layers(base: str, observe: bool, tested: bool = True) -> "tuple[list[Layer], bool]":

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.configuration import build_authority, build_director, build_gate
+from humanlayer_agent.configuration import (
+    build_authority,
+    build_director,
+    build_gate,
+    catalogs_in_force,
+    confines,
+)
 from humanlayer_agent.errors import ConfigError, PolicyError
 
 ALLOW_ALL = """\
@@ -48,6 +54,36 @@ def test_a_folder_that_is_not_there_is_nobodys(project: Path, monkeypatch: pytes
     monkeypatch.setenv("XDG_CONFIG_HOME", str(project / "none"))
     assert build_director(project=project).name == "default"
     assert build_authority(project=project) is None
+
+
+def test_settings_that_a_link_leads_into_the_project_are_not_the_users(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linked = project.parent / "config"
+    linked.symlink_to(project / "conf")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(linked))
+    with pytest.raises(ConfigError, match="would be taken for your own settings"):
+        build_director(project=project)
+
+
+@pytest.mark.parametrize("policy", [None, "strict"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_what_was_compiled_in_the_project_is_not_believed(
+    project: Path, monkeypatch: pytest.MonkeyPatch, policy: str | None, linked: bool
+) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    state = project / "state"
+    if linked:
+        (project.parent / "link").symlink_to(state)
+    monkeypatch.setenv("XDG_STATE_HOME", str(project.parent / "link" if linked else state))
+    state.mkdir()
+    build_director(policy, project=project.parent / "other")
+    assert list(state.rglob("*.json"))  # which whoever fills the project could have written
+    for judged in (build_director, confines)[: 1 if policy else 2]:
+        with pytest.raises(ConfigError, match=r"lies in the project, .* set XDG_STATE_HOME"):
+            judged(policy, project=project)
+    with pytest.raises(ConfigError, match="lies in the project"):
+        catalogs_in_force(project)
 
 
 def test_a_policy_without_rules_is_a_mistake_with_its_place(tmp_path: Path) -> None:

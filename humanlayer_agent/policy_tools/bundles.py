@@ -20,7 +20,7 @@ from humanlayer_agent.locations import MACHINE_FOLDER
 from humanlayer_agent.policy.language import bundle, examples, loader, sources
 from humanlayer_agent.policy.language.bundle import Bundle
 from humanlayer_agent.policy.language.policy import Defaults, Policy, Rule
-from humanlayer_agent.policy.layers import Authority, catalog_files, machine_bundle, places, trust
+from humanlayer_agent.policy.layers import Authority, catalog_files, check_machine, machine_bundle, places, trust
 from humanlayer_agent.policy_tools.bundle_sources import fetch
 from humanlayer_agent.policy_tools.catalog_entries import failures
 
@@ -400,11 +400,12 @@ def _file_status(layer: Authority, path: str, project: Path | str) -> LayerStatu
 
 
 def _bundle_status(machine: Path | None) -> Iterator[LayerStatus]:
-    settings, path, _ = machine_bundle.files(machine)
-    if not (os.path.lexists(settings) or os.path.lexists(path)):
-        return
-    row = LayerStatus("machine", path)
+    found_at = machine_bundle.files(machine)
+    row = LayerStatus("machine", found_at[1])
     try:
+        check_machine(machine)
+        if not any(map(os.path.lexists, found_at)):
+            return
         if (mark := machine_bundle.last(machine)) is not None:
             row = replace(row, fetched=mark.fetched, source=mark.source)
         if (found := machine_bundle.installed(machine)) is not None:

@@ -94,8 +94,9 @@ def find_layers(project: Path | str, *, machine: Path | None = None, tested: boo
 
 def _bundled(machine: Path | None, *, tested: bool) -> list[Layer]:
     """Return the layer of the machine's policy bundle, where it takes one."""
-    names = ("bundle.yaml", "policy.bundle")
-    if not any(_exists(os.path.join(machine or MACHINE_FOLDER, name)) for name in names):
+    folder = check_machine(machine)
+    names = ("bundle.yaml", "policy.bundle", "bundle-last.json")
+    if not any(_exists(os.path.join(folder, name)) for name in names):
         return []  # and nothing is imported
     from humanlayer_agent.policy.layers import machine_bundle
 
@@ -104,6 +105,18 @@ def _bundled(machine: Path | None, *, tested: bool) -> list[Layer]:
         return []
     policy, bundle = found
     return [Layer(replace(policy, name=bundle.title), "machine", bundle=bundle)]
+
+
+def check_machine(machine: Path | None = None) -> str:
+    """Return the folder of the machine's settings, there or not.
+
+    Raises:
+        PolicyError: what stands there is no folder, or a link that leads nowhere (say to a disk that is not mounted).
+    """
+    folder = str(machine or MACHINE_FOLDER)
+    if _exists(folder) and not os.path.isdir(folder):
+        raise PolicyError(f"{folder}: is no folder, so what this machine says can't be read")
+    return folder
 
 
 def places(project: Path | str, *, machine: Path | None = None) -> list[tuple[Authority, str]]:

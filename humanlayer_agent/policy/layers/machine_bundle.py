@@ -65,8 +65,8 @@ def settings(folder: Path | str | None = None) -> Settings | None:
     """
     path = _path(folder, SETTINGS)
     if not os.path.lexists(path):
-        if os.path.lexists(_path(folder, FILE)):
-            raise PolicyError(f"{_path(folder, FILE)}: {path} is missing, which says whose bundles this machine takes")
+        if left := next((p for p in (_path(folder, FILE), _path(folder, LAST)) if os.path.lexists(p)), ""):
+            raise PolicyError(f"{left}: {path} is missing, which says whose bundles this machine takes")
         return None
     trust.check_folder(os.path.dirname(path), machine=True)
     from humanlayer_agent.policy.language import yaml_positions

@@ -10,7 +10,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distributions, requires, version
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from humanlayer_agent.locations import read_own_json, state_path, write_own_json
 from humanlayer_agent.policy.language.policy import Policy, Rule
 
 _FOLDER = "metamorphic"
-_PARSERS = ("bashlex", "tree-sitter", "tree-sitter-bash")
+_IN_NAMES = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 _SAID = ("reason", "suggestion", "tests")
 """Keys of a rule that it does not decide by."""
 
@@ -67,10 +67,12 @@ class Memory:
 
 @cache
 def engine_digest() -> str:
-    """SHA-256 (hex) over the code and the data of this package, over Python's version and those of the parsers."""
+    """SHA-256 (hex) over the code and the data of this package, over Python's version and those of what it needs: the
+    parsers are among them.
+    """
     package = Path(__file__).parents[2]
     found = sha256(platform.python_version().encode())
-    for name in _PARSERS:
+    for name in _needed():
         try:
             found.update(f"{name} {version(name)}\0".encode())
         except PackageNotFoundError:
@@ -79,6 +81,15 @@ def engine_digest() -> str:
         if path.suffix in (".py", ".yaml", ".json") and path.is_file():
             found.update(f"{path.relative_to(package)}\0".encode() + sha256(path.read_bytes()).digest())
     return found.hexdigest()
+
+
+def _needed() -> list[str]:
+    """The names of the packages without which this one does not run; of all, where it does not say."""
+    try:
+        named = [each for each in requires("humanlayer-agent") or () if "extra ==" not in each]
+    except PackageNotFoundError:  # a source tree that was not installed
+        named = [each.name for each in distributions()]
+    return sorted({each[: len(each) - len(each.lstrip(_IN_NAMES))] for each in named})
 
 
 def encodable_all(value: Any) -> Any:

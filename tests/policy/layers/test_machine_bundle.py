@@ -125,6 +125,26 @@ def test_what_does_not_count_is_an_error(fleet: Fleet, own_user: Path) -> None:
     refused(fleet, "not a regular file|can't be read")
 
 
+def test_what_is_left_of_one_is_no_machine_without_one(fleet: Fleet, own_user: Path) -> None:
+    allow_all(own_user)
+    fleet.install(fleet.build(7))
+    (fleet.folder / "bundle.yaml").unlink()
+    refused(fleet, "bundle.yaml is missing")
+    (fleet.folder / "policy.bundle").unlink()
+    refused(fleet, "bundle-last.json: .*bundle.yaml is missing")
+    (fleet.folder / "bundle-last.json").unlink()
+    assert [layer.authority for layer in find_layers(fleet.project, machine=fleet.folder)] == ["user"]
+
+
+@pytest.mark.parametrize("link", [True, False])
+def test_settings_that_are_not_where_they_should_be_are_an_error(fleet: Fleet, own_user: Path, link: bool) -> None:
+    """As where the disk is not mounted that a link leads to."""
+    allow_all(own_user)
+    fleet.folder.rename(fleet.root / "elsewhere")
+    fleet.folder.symlink_to(fleet.root / "unmounted") if link else fleet.folder.write_text("")
+    refused(fleet, "is no folder")
+
+
 def test_whose_bundles_are_taken_is_roots_word(fleet: Fleet) -> None:
     fleet.put(fleet.build(7))
     for text in ("", "bundle: acme\n", "bundle: acme\nsigners: []\n", "bundle: acme\nsigners: [abc]\n", "signers: 3\n",

@@ -283,6 +283,14 @@ def test_another_engine_judges_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert judged(again(two(tmp_path))) == {"first": False, "other": False}
 
 
+@pytest.mark.parametrize("name", ["bashlex", "tree-sitter", "tree-sitter-bash", "tree-sitter-javascript", "pyyaml"])
+def test_another_version_of_a_parser_is_another_engine(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    before = memory.engine_digest.__wrapped__()
+    real = memory.version
+    monkeypatch.setattr(memory, "version", lambda each: "0" if each == name else real(each))
+    assert memory.engine_digest.__wrapped__() != before
+
+
 def kept() -> list[Path]:
     return sorted(Path(state_path("metamorphic")).glob("*.json"))
 
