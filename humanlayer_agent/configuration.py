@@ -105,12 +105,13 @@ def _refuse_settings_in(project: str) -> None:
 
 def _refuse_state_in(project: str) -> None:
     """Raise ConfigError where the project's own files would say what policies say once they are compiled, those of the
-    machine too, and which projects are trusted.
+    machine too, which projects are trusted, and with which key is signed.
     """
-    folder = state_path()
-    if _lies_in(folder, project):
-        why = "lies in the project, and policies are kept there as they were checked: set XDG_STATE_HOME to a folder"
-        raise ConfigError(f"{folder} {why} elsewhere, and remove this one")
+    kept = {"XDG_STATE_HOME": (state_path(), "policies are"), "XDG_DATA_HOME": (str(key_path().parent), "your key is")}
+    for variable, (folder, what) in kept.items():
+        if _lies_in(folder, project):
+            why = f"lies in the project, and {what} kept there: set {variable} to a folder elsewhere"
+            raise ConfigError(f"{folder} {why}, and remove this one")
 
 
 def _lies_in(folder: str, project: str) -> bool:

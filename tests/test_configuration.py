@@ -86,6 +86,14 @@ def test_what_was_compiled_in_the_project_is_not_believed(
         catalogs_in_force(project)
 
 
+def test_a_key_in_the_project_is_not_the_users(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", str(project / "data"))
+    (project / "data/humanlayer-agent").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"lies in the project, and your key is .* set XDG_DATA_HOME"):
+        build_director("strict", project=project)
+
+
 def test_a_policy_without_rules_is_a_mistake_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text("version: 1\npolicy: p\ndefaults: {unmatched: allow}\nrules: []\n")
     with pytest.raises(PolicyError, match=r"p\.yaml:1:1: a policy has rules"):
