@@ -128,10 +128,36 @@ def test_what_nobody_reads_may_be_any(judge: Judge, command: str) -> None:
         ("a, tmp_x", {"none_in": "tmp_*"}, "yes"),
         ("orders", {"any_in": "$live"}, "yes"),
         ("orders", {"any_in": "$live", "kinds": "drop"}, "no"),
+        # Names that are also words which say what a thing is.
+        ("public.orders", {"any_in": "orders"}, "yes"),
+        ("only public.orders", {"any_in": "public.orders"}, "yes"),
+        ("event.orders, type.x", {"any_in": "type.x"}, "yes"),
+        ("event", {"any_in": "event"}, "yes"),
+        ("event cascade", {"any_in": "event"}, "yes"),
+        ("role restart identity", {"any_in": "role"}, "yes"),
+        ("tmp_x, role", {"any_in": "role"}, "yes"),
+        ("public.tmp_x", {"none_in": "tmp_*"}, "no"),
     ],
 )
 def test_tables(judge: Judge, table: str, sql: Any, answer: str) -> None:
     assert judge(f"psql app -c 'truncate {table}'", sql) == answer
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "drop table public.type",
+        "drop table if exists type",
+        "drop table a, type cascade",
+        "drop materialized view type",
+        "alter table type add column a int",
+        "alter table only public.type drop column a",
+        "vacuum full public.type",
+        "table public.type",
+    ],
+)
+def test_words_for_things_may_be_names_of_tables(judge: Judge, statement: str) -> None:
+    assert judge(f"psql app -c '{statement}'", {"any_in": "public.type"}) == "yes"
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,15 @@ _KINDS_OF_THINGS = frozenset(
         """
     )
 )
+_NO_NAMES = frozenset(
+    str.split(
+        """
+        table if not exists only or replace column unique into from on full verbose concurrently ignore low_priority
+        quick high_priority delayed
+        """
+    )
+)
+"""Those of them that no table is called by."""
 _MODULES = frozenset(str.split("fts3 fts4 fts5 rtree rtree_i32 geopoly dbstat"))
 """Modules of SQLite whose tables hold what is put into them."""
 _ENGINES = frozenset(str.split("innodb myisam memory heap aria archive csv blackhole"))
@@ -352,7 +361,7 @@ class _Statement:
         """The names that follow at `i`, behind the words that say what they are."""
         out: list[str] = []
         while i < len(self.tokens) and len(out) < MAX_TABLES:
-            if self.word(i) in _KINDS_OF_THINGS:
+            if self.word(i) in _KINDS_OF_THINGS and not self.is_name(i):
                 i += 1
                 continue
             found, i = self.qualified(i)
@@ -363,6 +372,16 @@ class _Statement:
                 break
             i += 1
         return out
+
+    def is_name(self, i: int) -> bool:
+        """Whether a word that may say what a thing is stands for its name: `drop table public.t`, `truncate event`."""
+        word, before, behind = self.word(i), self.word(i - 1), self.word(i + 1)
+        if self.op(i + 1) == ".":
+            return True
+        if word in _NO_NAMES:
+            return False
+        last = self.name(i + 1) is None and self.op(i + 1) != "("
+        return last or before in ("table", "exists", "view", "truncate") or behind in ("cascade", "restrict")
 
     def explain(self) -> None:
         """The plan of a statement, which PostgreSQL and MySQL only run where they are told to."""
