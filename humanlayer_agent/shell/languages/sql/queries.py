@@ -55,6 +55,7 @@ _ENDS_OF_TABLES = frozenset(
         """
     )
 )
+_BEFORE_TABLES = frozenset(str.split("from join using update ignore low_priority quick"))
 _NOTHING = frozenset(
     str.split("begin commit rollback savepoint release end start detach abort deallocate close unlock discard")
 )
@@ -187,6 +188,8 @@ class _Statement:
         self.closings: dict[int, int] = {}
         self.openings: list[int] = []
         """For each token the bracket that it is in, -1 where it is in none."""
+        self.changes = False
+        """It has been told of rows that change."""
         self.bracket()
         first = 0
         while self.op(first) == "(":
@@ -283,12 +286,13 @@ class _Statement:
     def rows(self, verb: str) -> None:
         """Statements about rows: what they read, and what they, or those within them, change."""
         reads: list[str] = []
+        self.changes = False
         for i, token in enumerate(self.tokens):
             if token.kind != "word" or self.op(i - 1) == ".":
                 continue
             text = token.text
             if text == "from" and self.word(i - 1) == "delete":
-                self.act(DATABASE, "delete", *self.listed(i + 1), origin="delete")
+                self.change("delete", self.listed(i + 1), "delete")
             elif text in ("from", "join") and self.word(i - 1) != "distinct" and not self.in_function(i):
                 reads += self.listed(i + 1) if text == "from" else [self.qualified(i + 1)[0] or "select"]
             elif text == "into":
@@ -297,17 +301,45 @@ class _Statement:
                 at = i + 1
                 while self.word(at) in ("or", "ignore", "only", "low_priority", "rollback", "abort", "replace", "fail"):
                     at += 1
-                self.act(DATABASE, "change", self.qualified(at)[0] or "update", origin="update")
+                self.change("change", [self.qualified(at)[0] or "update", *self.joined(at)], "update")
             elif text == "delete" and i == self.first and self.word(i + 1) != "from":
-                self.act(DATABASE, "delete", *(self.things(i + 1) or ["delete"]))
-        named = any(act.kind == DATABASE for act in self.behaviour.acts)
-        if verb in ("insert", "replace", "update", "delete") and not named:
-            self.act(DATABASE, "delete" if verb == "delete" else "change", *(self.things(self.first + 1) or [verb]))
+                self.change("delete", self.things(i + 1) or ["delete"], "delete")
+        if verb in ("insert", "replace", "update", "delete") and not self.changes:
+            named = self.joined(self.first + 1) if verb == "update" else self.things(self.first + 1)
+            self.change("delete" if verb == "delete" else "change", named or [verb], verb)
         if verb == "table":
             reads += self.things(self.first + 1)
         self.act(DATABASE, "secret", *(each for each in reads if each.lower() in _SECRETS))
         if reads or verb not in ("insert", "replace", "update", "delete"):
             self.act(DATABASE, "read", *(list(dict.fromkeys(reads))[:MAX_TABLES] or ["select"]))
+
+    def change(self, role: str, names: Sequence[str], origin: str) -> None:
+        """Add that rows of tables are changed. MySQL takes their aliases for them."""
+        meant = self.aliases() if self.dialect is Dialect.MYSQL else {}
+        named = dict.fromkeys(table for each in names for table in meant.get(each.lower(), [each]))
+        self.act(DATABASE, role, *named, origin=origin)
+        self.changes = True
+
+    def aliases(self) -> dict[str, list[str]]:
+        """What a name may stand for in the statement, besides itself: `from t as a`."""
+        found: dict[str, list[str]] = {}
+        for i in range(len(self.tokens)):
+            if self.op(i - 1) in (",", "(") or (
+                self.word(i - 1) in _BEFORE_TABLES and self.word(i) not in _BEFORE_TABLES
+            ):
+                table, at = self.qualified(i)
+                alias = self.name(at + (self.word(at) == "as"))
+                if table is not None and alias is not None and alias.lower() not in _ENDS_OF_TABLES:
+                    found.setdefault(alias.lower(), []).append(table)
+        return found
+
+    def joined(self, i: int) -> list[str]:
+        """The tables of an `update` in MySQL: which of them it changes hangs on the columns."""
+        if self.dialect is not Dialect.MYSQL:
+            return []
+        end = next((n for n in range(i, len(self.tokens)) if self.word(n) == "set"), len(self.tokens))
+        starts = (n for n in range(i, end) if self.op(n - 1) in (",", "(") or self.word(n - 1) == "join")
+        return [name for name in (self.qualified(n)[0] for n in starts) if name is not None][:MAX_TABLES]
 
     def is_update(self, i: int) -> bool:
         """Whether the `update` at `i` begins a statement: not `for update`, `do update set`, `on update cascade`."""
@@ -331,7 +363,7 @@ class _Statement:
         origin = (
             self.verb if self.verb in ("insert", "replace") else "insert" if self.word(i - 1) == "insert" else "into"
         )
-        self.act(DATABASE, "change", self.qualified(at)[0] or "into", origin=origin)
+        self.change("change", [self.qualified(at)[0] or "into"], origin)
 
     def string(self, i: int) -> str | None:
         token = self.tokens[i] if 0 <= i < len(self.tokens) else None
