@@ -21,7 +21,16 @@ from humanlayer_agent.policy.conditions.dataflow import about_effects
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.word_patterns import TextSet
 from humanlayer_agent.policy.language.policy import DAYS, Content, Given, Limit, Match, Repository, Texts, Time
-from humanlayer_agent.shell import ONCE, Checkout, Effect, SimpleCommand, View, is_otherwise_next_time, places_asked
+from humanlayer_agent.shell import (
+    ONCE,
+    Checkout,
+    Effect,
+    SimpleCommand,
+    View,
+    has_other_root,
+    is_otherwise_next_time,
+    places_asked,
+)
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.compiler import Clause, Situation
@@ -202,7 +211,7 @@ def _content(effect: Effect, command: SimpleCommand, situation: "Situation") -> 
     path = effect.operand
     if situation.around.content is None or not effect.resolved or path is None or not path.startswith("/"):
         return None
-    if any(_may_write(other, path) for other in situation.commands if other is not command):
+    if has_other_root(command) or any(_may_write(e, path, situation) for e in situation.commands if e is not command):
         return None
     if effect.recursive or effect.pattern or effect.contents:
         return ""
@@ -212,19 +221,33 @@ def _content(effect: Effect, command: SimpleCommand, situation: "Situation") -> 
     return found
 
 
-def _may_write(command: SimpleCommand, path: str) -> bool:
-    """Tell whether a command may make something else of a file."""
-    if not command.resolved or not command.known:
+def _may_write(command: SimpleCommand, path: str, situation: "Situation") -> bool:
+    """Tell whether a command may make something else of a file, by whatever name it has."""
+    if not command.resolved or not command.known or command.program == "git":
         return True
     for effect in command.effects:
         if effect.kind == "execute" and (effect.unread or effect.role not in _FOLLOWED):
             return True
-        if effect.kind in _WRITES:
-            operand = posixpath.normpath(effect.operand or "/")
-            above = operand == "/" or posixpath.normpath(path).startswith(operand + "/")
-            if not effect.resolved or above or operand == posixpath.normpath(path) or "vcs" in effect.role:
-                return True
-    return command.program == "git"
+        if (effect.kind, effect.role) == ("system", "device"):  # something may be mounted there
+            return True
+        unknown = not effect.resolved or "vcs" in effect.role
+        if effect.kind in _WRITES and (unknown or _is_same(effect, path, situation)):
+            return True
+    return False
+
+
+def _is_same(effect: Effect, path: str, situation: "Situation") -> bool:
+    """Tell whether an effect may be one on a file: on one of its names, on what is above it, or on one of its links."""
+    operand, links = effect.operand or "/", situation.links
+    wanted = links.names(path)
+    touched = links.names(operand)
+    if any(one == "/" or one == two or two.startswith(f"{one}/") for one in touched for two in wanted):
+        return True
+    own = links.view.look(wanted[-1]).found
+    if own is None or own.st_nlink < 2:
+        return False
+    found = links.view.look(touched[-1]).found
+    return found is not None and (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)
 
 
 # ---- how much was done ----------------------------------------------------------------------------------

@@ -105,11 +105,16 @@ def places_asked(
         given = {*command.flags, *command.options}
         if given & _ELSEWHERE or (settings and given & _SETS) or not command.flags_complete:
             return ()
-    if not _OTHER_ROOT.isdisjoint(command.via) or (settings and _has_other_settings(others)):
+    if has_other_root(command) or (settings and _has_other_settings(others)):
         return ()
     if any(_may_switch(other) or (clean and _may_change(other)) for other in others if other is not command):
         return ()
     return () if is_moved_by(others) else places_of(command)
+
+
+def has_other_root(command: SimpleCommand) -> bool:
+    """Tell whether a command runs where a path may lead elsewhere."""
+    return not _OTHER_ROOT.isdisjoint(command.via)
 
 
 def _has_other_settings(commands: Iterable[SimpleCommand]) -> bool:

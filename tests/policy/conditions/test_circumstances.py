@@ -15,7 +15,7 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.layers import Layer
-from humanlayer_agent.shell import Checkout
+from humanlayer_agent.shell import Checkout, DiskReader
 
 PROJECT = examples.PROJECT
 Load = Callable[..., Director]
@@ -240,3 +240,37 @@ exceptions:
     path.write_text(text.replace("os:2:bob", "os:2:oncall"))
     with pytest.raises(PolicyError, match=r"on-call\.yaml:\d+:\d+: exception to hours: not_match"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("command", "known"),
+    [
+        ("terraform apply plan", True),
+        ("terraform apply soft", True),
+        ("terraform apply plan | tee out.log", True),
+        ("echo x > other; terraform apply plan", True),
+        ("echo x > hard; terraform apply plan", False),
+        ("terraform apply plan & cp other hard", False),
+        ("echo x > soft; terraform apply plan", False),
+        ("echo x > plan; terraform apply soft", False),
+        ("cp other folder/plan; terraform apply plan", False),
+        ("ln -s plan new; echo x > new; terraform apply plan", False),
+        ("mount --bind other plan; terraform apply plan", False),
+        ("chroot elsewhere terraform apply plan", False),
+        ("unshare -m terraform apply plan", False),
+    ],
+)
+def test_a_file_that_may_change_first_is_not_known_whatever_it_is_called(
+    load_it: Load, tmp_path: Path, command: str, known: bool
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("plan", "other"):
+        (project / name).write_text(name)
+    (project / "hard").hardlink_to(project / "plan")
+    (project / "soft").symlink_to("plan")
+    (project / "folder").symlink_to(".")
+    when = {"program": "terraform", "not": {"content": {"known": True}}}
+    director = load_it(when, reader=DiskReader(project))
+    found = director.evaluate(Action(command, cwd=str(project)))
+    assert str(found.verdict) == ("allow" if known else "ask")
