@@ -5,7 +5,7 @@ What is not understood is not known: nobody is told a branch of which git may th
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -22,6 +22,8 @@ _COMMIT = re.compile(rb"[0-9a-f]{40}([0-9a-f]{24})?\n?")
 _ELSEWHERE = frozenset({"git-dir", "work-tree", "bare"})
 _SETS = frozenset({"setting", "config-env"})
 """Options of git by which it has other settings."""
+_TO = frozenset({("branch", "remote"), ("branch", "pushremote"), ("remote", "pushdefault")})
+"""Settings that say where a branch is fetched from, or pushed to: a remote, or an address."""
 _OTHER_ROOT = frozenset(str.split("chroot nsenter unshare bwrap firejail systemd-run machinectl fakechroot proot"))
 """Wrappers under which a path may lead elsewhere."""
 _KEEPS_BRANCH = frozenset(
@@ -105,7 +107,7 @@ def places_asked(
         given = {*command.flags, *command.options}
         if given & _ELSEWHERE or (settings and given & _SETS) or not command.flags_complete:
             return ()
-    if has_other_root(command) or (settings and _has_other_settings(others)):
+    if has_other_root(command) or (settings and _has_other_settings(command, others)):
         return ()
     if any(_may_switch(other) or (clean and _may_change(other)) for other in others if other is not command):
         return ()
@@ -117,8 +119,12 @@ def has_other_root(command: SimpleCommand) -> bool:
     return not _OTHER_ROOT.isdisjoint(command.via)
 
 
-def _has_other_settings(commands: Iterable[SimpleCommand]) -> bool:
-    """Tell whether variables that commands set may have git read other settings: an address may stand for another."""
+def _has_other_settings(asked: SimpleCommand, commands: Sequence[SimpleCommand]) -> bool:
+    """Tell whether commands may have git read other settings, by variables or by what they keep there: an address may
+    stand for another.
+    """
+    if any(each.program == "git" and "set-upstream" in each.flags for each in commands if each is not asked):
+        return True  # an address may be kept as where a branch goes
     named = (e.operand or "" for command in commands for e in command.effects if e.kind == "environment")
     return any(name in ("", "HOME", "XDG_CONFIG_HOME") or name.startswith("GIT_CONFIG") for name in named)
 
@@ -133,7 +139,8 @@ def is_otherwise_next_time(command: SimpleCommand, *, clean: bool = False) -> bo
 def _may_switch(command: SimpleCommand) -> bool:
     """Tell whether a command may change which branch is checked out anywhere, or what remotes there are."""
     if command.program == "git" and command.resolved:
-        return (command.subcommand or "").partition(" ")[0] not in _KEEPS_BRANCH
+        leaves = (command.subcommand or "").partition(" ")[0] not in _KEEPS_BRANCH
+        return leaves or any(_may_write_gits(e) for e in command.effects)
     if not command.known or not command.resolved:
         return bool(command.effects) or not command.known
     return any(_may_reach(effect) for effect in command.effects)
@@ -144,6 +151,11 @@ def _may_reach(effect: Effect) -> bool:
     if effect.kind == "execute":
         return effect.unread or not effect.resolved or effect.role not in _FOLLOWED
     return effect.kind in _CHANGES and _may_be_gits(effect)
+
+
+def _may_write_gits(effect: Effect) -> bool:
+    """Tell whether git is told to write a file that may be its own: `git log --output=.git/HEAD`, `> .git/config`."""
+    return effect.kind in _CHANGES and effect.role in ("redirect", "option") and _may_be_gits(effect)
 
 
 def _may_change(command: SimpleCommand) -> bool:
@@ -220,6 +232,10 @@ class _Reading:
     def remotes(self, own: str, common: str) -> tuple[str, ...] | None:
         """Return the addresses of all remotes, to fetch and to push."""
         found: list[str] = []
+        named: set[str] = set()
+        meant: list[str] = []
+        if self.has_early_remotes(common):
+            return None
         for path in dict.fromkeys((f"{common}/config", f"{own}/config.worktree")):
             try:
                 text = (self.text(path, MAX_SETTINGS) or b"").decode()
@@ -227,11 +243,27 @@ class _Reading:
                     section, _, name = key.lower().partition(".")
                     if section in ("include", "includeif", "url") or '"' in value or "\\" in value:
                         return None  # other files, or other addresses in the place of these
-                    if section == "remote" and name.rpartition(".")[2] in ("url", "pushurl"):
+                    remote, _, what = name.rpartition(".")
+                    if section == "remote" and what == "vcs":
+                        return None  # another program is given what then is no address
+                    if section == "remote" and what in ("url", "pushurl"):
                         found.append(value.strip())
+                        named.add(remote)
+                    if (section, what) in _TO:
+                        meant.append(value.strip())
             except (UnicodeDecodeError, ValueError):
                 return None
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys([*found, *(each for each in meant if each.lower() not in named and each != ".")]))
+
+    def has_early_remotes(self, common: str) -> bool:
+        """Tell whether there are remotes where they were kept in earlier times, which git still obeys."""
+        for folder in (f"{common}/remotes", f"{common}/branches"):
+            try:
+                if self.view.look(folder).found is not None and any(True for _ in self.view.entries(folder)):
+                    return True
+            except OSError:
+                return True
+        return False
 
 
 def _upwards(place: str) -> Iterator[str]:

@@ -79,6 +79,7 @@ def test_remotes_are_all_addresses(project: Path, git: Git) -> None:
         '[remote "o"]\n\turl = "https://a.example"',
         "[remote",
         "[a]\n\tb = \\\n c",
+        '[remote "o"]\n\turl = https://a.example\n\tvcs = ext',
     ],
 )
 def test_settings_that_lead_elsewhere_leave_remotes_unknown(project: Path, git: Git, settings: str) -> None:
@@ -86,6 +87,25 @@ def test_settings_that_lead_elsewhere_leave_remotes_unknown(project: Path, git: 
         file.write(f"{settings}\n")
     found = look(project, remotes=True)
     assert (found.branch, found.remotes) == ("main", None)
+
+
+def test_addresses_need_no_name(project: Path, git: Git) -> None:
+    git("remote", "add", "origin", "https://example.org/acme/app")
+    git("config", "branch.main.remote", "origin")
+    git("config", "branch.other.remote", ".")
+    assert look(project, remotes=True).remotes == ("https://example.org/acme/app",)
+    for setting in ("branch.main.pushRemote", "branch.other.remote", "remote.pushDefault"):
+        git("config", setting, "ssh://evil.example/x")
+        assert "ssh://evil.example/x" in (look(project, remotes=True).remotes or ())
+        git("config", "--unset", setting)
+
+
+@pytest.mark.parametrize("folder", ["remotes", "branches"])
+def test_remotes_of_earlier_times_are_not_read(project: Path, git: Git, folder: str) -> None:
+    (project / ".git" / folder).mkdir(exist_ok=True)
+    assert look(project, remotes=True).remotes == ()
+    (project / ".git" / folder / "x").write_text("URL: ssh://evil.example/x\n")
+    assert look(project, remotes=True).remotes is None
 
 
 def test_whether_it_is_clean(project: Path, git: Git) -> None:
@@ -191,6 +211,12 @@ def test_the_files_tell_of_a_change(project: Path, git: Git) -> None:
         ("git -c remote.origin.url=x push", False),
         ("git -C $X push", False),
         ("cd $X; git push", False),
+        ("git log > .git/HEAD; git push", False),
+        ("git log --output=.git/HEAD; git push", False),
+        ("git show HEAD:x > .git/config; git push", False),
+        ("git log > out; git push", True),
+        ("git fetch --set-upstream ssh://evil.example/x; git push", False),
+        ("git push -u origin x", True),
     ],
 )
 def test_an_action_that_may_change_it_leaves_it_unknown(line: str, known: bool) -> None:
