@@ -52,8 +52,6 @@ _PLAIN_WRAPPERS = frozenset({"timeout", "nice", "ionice", "time", "nohup", "stdb
 """Programs under which another one does the same; the variables that they set are effects of their own."""
 _HOME = re.compile(r"(?:/[^/]+)*/(?:root|(?:home|homes|Users)(?:/[^/]+)?)\Z")
 _LEAST_DEPTH = 2
-_CODE = re.compile(r" line \d+: ")
-"""Stands in the origin of effects that program text has."""
 _NAMED = frozenset({"operand", "redirect", "list"})
 _CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
 _FOLLOWED = frozenset({"script", "import", "code"})
@@ -168,7 +166,7 @@ def _ask(hit: Hit, links: Links) -> Ask:
             "role": effect.role,
             "value": _value(command, effect),
             "unread": effect.unread,
-            "code": _CODE.search(effect.origin) is not None,
+            "code": effect.in_code,
             **_of_operand(effect, certain, links),
         }
     )

@@ -4,6 +4,7 @@ Effects: what a simple command does to files, hosts, processes and the system, a
 """
 
 import posixpath
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
@@ -33,6 +34,9 @@ ONCE = frozenset(
 
 WRITTEN = "written"
 """Stands in `SimpleCommand.inside` for code that an action writes to a file, and that it is not seen to run."""
+
+_LINE_OF_CODE = re.compile(r" line \d+: ")
+"""Stands in the origin of effects that program text has."""
 
 VERSION = "version"
 """The role of the effects by which git gives a file the content of another version, or removes it as there. Their
@@ -100,6 +104,11 @@ class Effect:
     contents: bool = False
     value: str | None = None
     sure: bool = True
+
+    @property
+    def in_code(self) -> bool:
+        """Tell whether program text has it: it may do so in a loop, or not at all."""
+        return _LINE_OF_CODE.search(self.origin) is not None
 
     def public(self) -> dict[str, object]:
         """The form that the machine interface prints (design: stable)."""

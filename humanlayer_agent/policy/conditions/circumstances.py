@@ -287,13 +287,16 @@ class Counter:
         least = seen = 0
         known = situation.parse == "ok"
         for command in situation.commands:
-            values = [self.judge(command, effect, situation) for effect in command.effects] if self.by_effect else []
+            effects = command.effects if self.by_effect else []
+            values = [self.judge(command, effect, situation) for effect in effects]
+            matched = [effect for effect, value in zip(effects, values, strict=True) if value != NO]
             if not self.by_effect or self.judge(command, None, situation) == MAYBE:
                 values.append(self.judge(command, None, situation))
             least += values.count(YES)
             hits = values.count(YES) + values.count(MAYBE)
             seen += hits
             often = not ONCE.issuperset(command.via) or not _REPEATED.isdisjoint(command.inside)
+            often = often or any(e.in_code or e.role == "code" or not e.resolved for e in matched)
             known = known and not (hits and often) and MAYBE not in values
         if not self.of_cost:
             return Tally(least, seen, seen if known else None)

@@ -359,7 +359,8 @@ class Repository(Written):
     branch: Texts | None = None
     """The branch that is checked out; where none is, nothing matches."""
     remote: Texts | None = None
-    """The address of one of its remotes; where that lets something through, of every one."""
+    """The address of one of its remotes; where that lets something through, of every one. It says where the repository
+    belongs, not where a command sends: `git push https://...` sends to what it is given."""
     clean: bool | None = None
     """Nothing that git tracks differs from the last commit, or something does."""
 
@@ -411,7 +412,8 @@ class Content(Written):
 @dataclass(frozen=True, slots=True)
 class Limit(Written):
     """More than so much would be done, with this action and what the store knows to have started before it. What runs
-    counts, also what a human approved; what is counted is the same wherever `of` says the same.
+    counts, also what a human approved; what is counted is the same wherever `of` says the same. Of loops, program text
+    and operands that are not known nobody can tell how many they are.
     """
 
     FEWEST = 3

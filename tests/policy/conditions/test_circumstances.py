@@ -184,6 +184,27 @@ def test_an_example_that_fails_is_shown_with_its_time(hours: Path) -> None:
     assert "hours.yaml:15:53: " in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("curl http://a.example", "allow"),
+        ("curl http://a.example http://b.example", "allow"),
+        ("curl http://{a,b,c,d}.example", "deny"),
+        ("wget -i list", "ask"),
+        ("python3 -c 'import urllib.request as u\nfor i in range(9): u.urlopen(\"http://a.example\")'", "ask"),
+        ("node -e 'for (let i = 0; i < 9; i++) fetch(\"http://a.example\")'", "ask"),
+        ("seq 9 | xargs -n1 curl http://a.example", "ask"),
+        ("watch curl http://a.example", "ask"),
+        ("while :; do curl http://a.example; done", "ask"),
+        ("python3 -c 'print(1)'", "allow"),
+    ],
+)
+def test_how_often_code_does_something_is_not_known(load_it: Load, command: str, answer: str) -> None:
+    director = load_it({"limit": {"count": 2, "per": "hour", "of": {"effect": "network"}}})
+    director.count_by(lambda *_: 0)
+    assert verdict(director, command) == answer
+
+
 # ---- layers -------------------------------------------------------------------------------------------------
 
 
