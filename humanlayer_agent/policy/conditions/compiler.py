@@ -247,10 +247,12 @@ class Compiler:
 
         def holds(effect: Effect, command: SimpleCommand) -> int:
             value = YES if kinds is None or _statement_kind(effect) in kinds else NO
+            wide = effect.origin in _ON_ALL_IN_IT
             if some is not None and value != NO:
-                value = min(value, _table(effect, some, command))
+                found = _table(effect, some, command)
+                value = min(value, found if not wide else min(found, MAYBE) if excuses else max(found, MAYBE))
             if none is not None and value != NO:
-                value = min(value, YES - _table(effect, none, command))
+                value = min(value, MAYBE if wide and excuses else YES - _table(effect, none, command))
             return value
 
         def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
@@ -646,6 +648,8 @@ def _speaks_sql(command: SimpleCommand) -> bool:
     return command.program in _SQL_CLIENTS or any("database" in (e.kind, e.role) for e in command.effects)
 
 
+_ON_ALL_IN_IT = frozenset({"drop schema", "drop database", "drop owned", "truncate cascade"})
+"""Statements that reach tables which they don't name."""
 _SQL_CLIENTS = frozenset({"sqlite3", "psql", "mysql", "mariadb"})
 
 

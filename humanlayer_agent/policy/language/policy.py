@@ -359,8 +359,7 @@ class Repository(Written):
     branch: Texts | None = None
     """The branch that is checked out; where none is, nothing matches."""
     remote: Texts | None = None
-    """The address of one of its remotes; where that lets something through, of every one. It says where the repository
-    belongs, not where a command sends: `git push https://...` sends to what it is given."""
+    """The address of one of its remotes; where that lets something through, of every one. `git push URL` minds none."""
     clean: bool | None = None
     """Nothing that git tracks differs from the last commit, or something does."""
 

@@ -144,6 +144,18 @@ def test_tables(judge: Judge, table: str, sql: Any, answer: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "statement", ["drop schema shop cascade", "drop database shop", "drop owned by me", "truncate lines cascade"]
+)
+def test_what_reaches_tables_that_it_does_not_name(judge: Judge, statement: str) -> None:
+    command = f"psql app -c '{statement}'"
+    assert judge(command, {"any_in": "orders"}) == "maybe"
+    assert judge(command, {"any_in": "shop.*"}) == "maybe"
+    assert judge(command, {"none_in": "tmp_*"}) == "yes"
+    assert judge(command, {"any_in": ["shop", "lines", "me", "by"]}, excuses=True) != "yes"
+    assert judge(command, {"none_in": "orders"}, excuses=True) == "maybe"
+
+
+@pytest.mark.parametrize(
     "statement",
     [
         "drop table public.type",

@@ -279,7 +279,9 @@ class _Statement:
             if verb in ("install", "change"):
                 self.doubt(f"with {verb}, which loads code or follows another server")
         elif verb in _CHANGES | _DELETES:
-            self.act(DATABASE, "delete" if verb in _DELETES else "change", *(self.things(self.first + 1) or [verb]))
+            origin = "truncate cascade" if verb == "truncate" and "cascade" in self.words else verb
+            role = "delete" if verb in _DELETES else "change"
+            self.act(DATABASE, role, *(self.things(self.first + 1) or [verb]), origin=origin)
         else:
             self.doubt(f"with {verb or 'a beginning'} that is not understood here")
 
@@ -488,7 +490,7 @@ class _Statement:
         if words & {"user", "role", "system", "extension", "server"} and self.dialect is not Dialect.SQLITE:
             self.act(DATABASE, "administer", "drop")
         kind = self.word(self.first + 1)
-        origin = f"drop {kind}" if kind in ("table", "database", "schema", "view", "index") else "drop"
+        origin = f"drop {kind}" if kind in ("table", "database", "schema", "view", "index", "owned") else "drop"
         self.act(DATABASE, "delete", *(self.things(self.first + 1) or ["drop"]), origin=origin)
 
     def attach(self) -> None:
