@@ -262,6 +262,7 @@ class Compiler:
                 return holds(effect, command) if effect.kind == "database" else MAYBE if speaks and unread else NO
             said = [holds(each, command) for each in command.effects if each.kind == "database"]
             unread = any(e.unread or (e.kind, e.role) == ("execute", "database") for e in command.effects)
+            unread = unread or (speaks and any(map(_starts_otherwise, situation.commands or [command])))
             unseen = MAYBE if speaks and (unread or not command.resolved) else NO
             return _all_of(said, unseen) if excuses else _any_of(said, unseen)
 
@@ -648,6 +649,12 @@ def _speaks_sql(command: SimpleCommand) -> bool:
     return command.program in _SQL_CLIENTS or any("database" in (e.kind, e.role) for e in command.effects)
 
 
+def _starts_otherwise(command: SimpleCommand) -> bool:
+    """Tell whether a command may set what a client of a database reads its first statements, or its settings, from."""
+    return any(e.kind == "environment" and (e.operand is None or e.operand in _STARTS) for e in command.effects)
+
+
+_STARTS = frozenset({"PSQLRC", "PGSYSCONFDIR", "MYSQL_HOME", "HOME", "XDG_CONFIG_HOME"})
 _ON_ALL_IN_IT = frozenset({"drop schema", "drop database", "drop owned", "truncate cascade"})
 """Statements that reach tables which they don't name."""
 _SQL_CLIENTS = frozenset({"sqlite3", "psql", "mysql", "mariadb"})

@@ -95,6 +95,9 @@ def test_what_is_only_text_is_no_statement(judge: Judge, command: str) -> None:
     [
         "psql app -f nowhere.sql",
         "psql app",
+        "PSQLRC=x psql app -c 'select 1'",
+        "export PSQLRC=x; psql app -c 'select 1'",
+        "HOME=/x mysql app -e 'select 1'",
         "cat x | psql app",
         'psql app -c "$Q"',
         "psql app -c 'do $$ begin delete from t; end $$'",
