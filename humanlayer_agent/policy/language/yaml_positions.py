@@ -207,9 +207,24 @@ def explained(document: Document, error: ValidationError, model: type[BaseModel]
         message = f"{first['ctx']['tag']!r}: {_meant(first['ctx']['tag'], first['ctx']['expected_tags'])}"
     elif loc[:1] == ("signers",) and first["type"] == "string_pattern_mismatch":
         message = f"{first['input']!r} is no key's fingerprint: 64 digits and letters a to f, as hla init prints it"
+    elif first["type"] == "string_pattern_mismatch" and (form := _form(path)):
+        message = f"{first['input']!r} is not written as expected: {form}"
     elif "literal" in first["type"]:
         message = f"{first['input']!r}: {_meant(str(first['input']), first['ctx']['expected'])}"
     return document.error(path, message)
+
+
+def _form(path: Sequence[Any]) -> str:
+    """What is expected at a path, for people; "" where only its pattern says so."""
+    return _FORMS.get(next((str(part) for part in reversed(path) if not isinstance(part, int)), ""), "")
+
+
+_FORMS = {
+    "hours": "from and to, with two digits each, as 08:00-18:00",
+    "days": "a day or days, as mon or mon-fri",
+    "tz": "a time zone, as Europe/Berlin",
+    "sha256": "64 digits and letters a to f, as sha256sum prints them",
+}
 
 
 def _is_misspelled(one: Any, all_: Sequence[Any]) -> bool:

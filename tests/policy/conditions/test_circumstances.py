@@ -205,6 +205,20 @@ def test_how_often_code_does_something_is_not_known(load_it: Load, command: str,
     assert verdict(director, command) == answer
 
 
+@pytest.mark.parametrize(
+    ("when", "said"),
+    [
+        ({"time": {"hours": "8-18"}}, "'8-18' is not written as expected: from and to, .* as 08:00-18:00"),
+        ({"time": {"hours": ["08:00-18:00", "8"]}}, "'8' is not written as expected"),
+        ({"time": {"days": "Monday"}}, "'Monday' is not written as expected: .* mon or mon-fri"),
+        ({"content": {"sha256": "abc"}}, "'abc' is not written as expected: 64 digits"),
+    ],
+)
+def test_an_author_is_told_how_it_is_written(load_it: Load, when: Any, said: str) -> None:
+    with pytest.raises(PolicyError, match=said):
+        load_it(when)
+
+
 # ---- layers -------------------------------------------------------------------------------------------------
 
 
