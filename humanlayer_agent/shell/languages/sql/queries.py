@@ -55,7 +55,8 @@ _ENDS_OF_TABLES = frozenset(
         """
     )
 )
-_BEFORE_TABLES = frozenset(str.split("from join using update ignore low_priority quick"))
+_JOINS = frozenset({"join", "straight_join"})
+_BEFORE_TABLES = frozenset(str.split("from join straight_join using update ignore low_priority quick"))
 _NOTHING = frozenset(
     str.split("begin commit rollback savepoint release end start detach abort deallocate close unlock discard")
 )
@@ -295,7 +296,7 @@ class _Statement:
             text = token.text
             if text == "from" and self.word(i - 1) == "delete":
                 self.change("delete", self.listed(i + 1), "delete")
-            elif text in ("from", "join") and self.word(i - 1) != "distinct" and not self.in_function(i):
+            elif (text == "from" or text in _JOINS) and self.word(i - 1) != "distinct" and not self.in_function(i):
                 reads += self.listed(i + 1) if text == "from" else [self.qualified(i + 1)[0] or "select"]
             elif text == "into":
                 self.into(i)
@@ -304,7 +305,7 @@ class _Statement:
                 while self.word(at) in ("or", "ignore", "only", "low_priority", "rollback", "abort", "replace", "fail"):
                     at += 1
                 self.change("change", [self.qualified(at)[0] or "update", *self.joined(at)], "update")
-            elif text == "delete" and i == self.first and self.word(i + 1) != "from":
+            elif text == "delete" and (i == self.first or self.op(i - 1) == ")") and self.word(i + 1) != "from":
                 self.change("delete", self.things(i + 1) or ["delete"], "delete")
         if verb in ("insert", "replace", "update", "delete") and not self.changes:
             named = self.joined(self.first + 1) if verb == "update" else self.things(self.first + 1)
@@ -340,7 +341,7 @@ class _Statement:
         if self.dialect is not Dialect.MYSQL:
             return []
         end = next((n for n in range(i, len(self.tokens)) if self.word(n) == "set"), len(self.tokens))
-        starts = (n for n in range(i, end) if self.op(n - 1) in (",", "(") or self.word(n - 1) == "join")
+        starts = (n for n in range(i, end) if self.op(n - 1) in (",", "(") or self.word(n - 1) in _JOINS)
         return [name for name in (self.qualified(n)[0] for n in starts) if name is not None][:MAX_TABLES]
 
     def is_update(self, i: int) -> bool:
@@ -623,7 +624,7 @@ class _Statement:
     def is_table(self, i: int) -> bool:
         """Whether the string at `i` may be the name of a table."""
         listed = self.op(i - 1) in (",", "(") and self.tokens[i].text.lower() in _MODULES_THAT_REACH
-        return listed or self.word(i - 1) in ("from", "join", "into", "update", "table") or self.op(i - 1) == "."
+        return listed or self.word(i - 1) in ("from", "into", "update", "table", *_JOINS) or self.op(i - 1) == "."
 
     def is_no_call(self, i: int, text: str, known: frozenset[str]) -> bool:
         """Whether the name at `i`, before a bracket, calls nothing but what computes."""
