@@ -268,7 +268,9 @@ class _Reader:
         ended: dict[int, list[_Entry]] = {}
         for entry in self.entries:
             begun.setdefault(entry.start.line, []).append(entry)
-            ended.setdefault(entry.value.content_end.line, []).append(entry)
+            end = entry.value.content_end
+            # A block of text ends where the line after it begins.
+            ended.setdefault(end.line - (end.column == 0), []).append(entry)
         for start, line, column, text in _comments_of(self.document.text):
             comment = _Comment(text, column)
             if not self.lines[line][:column].strip() or not _beside(

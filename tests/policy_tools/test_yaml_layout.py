@@ -209,6 +209,11 @@ PIECES = [
 ]
 
 
+def test_a_comment_stays_beside_what_follows_a_block_of_text() -> None:
+    text = f"version: 1\npolicy: p\nrules:\n  - id: a\n    decision: deny\n    reason: >-\n      {'x' * 140}\n    when: # beside\n      program: rm\n"
+    assert "    when: # beside\n" in laid_out(text)
+
+
 @settings(max_examples=examples(500), deadline=None, phases=[Phase.generate])
 @given(st.integers(0, len(MIXED) - 1), st.sampled_from(PIECES) | st.integers(1, 6))
 def test_a_broken_file_is_refused_or_laid_out(at: int, piece: str | int) -> None:
