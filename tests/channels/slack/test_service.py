@@ -231,6 +231,7 @@ def test_a_long_command_that_can_not_be_attached_is_not_approved(world, rig, sla
     assert surface.click("approve", "alice").acked
     assert world.state(request) == "pending"
     assert world.events(request, "vote.refused")[-1].event["refusal"] == "not-shown"
+    until(lambda: slack.told("U0ALICE"), "she is told, and not while she answers")
     world.settle(request)
     assert surface.offers() == {"reject", "respond", "escalate"}
     surface.answer("reject", "alice", "too long")
