@@ -10,24 +10,7 @@ from humanlayer_agent.policy_tools.diff.acceptance import Accepted
 from humanlayer_agent.policy_tools.handbook import handbook
 from humanlayer_agent.policy_tools.lint.linter import lint
 from humanlayer_agent.policy_tools.metamorphic import run as rewriting
-
-HOURS = """
-version: 1
-policy: hours
-rules:
-  - id: hours
-    decision: deny
-    reason: "{{ command }}: nothing is deployed at night."
-    suggestion: Deploy between nine and five.
-    when: {program: kubectl, not: {time: {days: mon-fri, hours: "09:00-17:00", tz: Europe/Berlin}}}
-    tests:
-      maybe: [kubectl apply -f x.yaml]
-      not_match: [psql -c 'select 1']
-      given:
-        - {time: "2026-11-27T18:30:00+01:00", match: [kubectl apply -f x.yaml], not_match: [ls]}
-        - {time: 2026-11-27T10:30:00+01:00, not_match: [kubectl apply -f x.yaml]}
-        - {time: 2026-11-28T10:30:00+01:00, match: [kubectl delete pod a]}
-"""
+from tests.policy.conditions.test_circumstances import HOURS
 
 
 def test_the_tools_of_policies_know_the_circumstances(tmp_path: Path) -> None:

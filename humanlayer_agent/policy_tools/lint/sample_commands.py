@@ -276,20 +276,6 @@ _CONSTRUCTS = {
 }
 
 
-_STATEMENTS = {
-    "select": "select * from {}",
-    "insert": "insert into {} values (1)",
-    "update": "update {} set a = 1",
-    "delete": "delete from {}",
-    "truncate": "truncate {}",
-    "drop": "drop table {}",
-    "create": "create table {} (a int)",
-    "alter": "alter table {} add a int",
-    "grant": "grant select on {} to a",
-}
-"""A statement of most kinds."""
-
-
 def _spread(items: Sequence[str], most: int) -> list[str]:
     """At most `most` different items, from all over the list."""
     unique = list(dict.fromkeys(items))
