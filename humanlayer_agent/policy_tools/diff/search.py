@@ -10,7 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from itertools import islice
 from typing import Any
 
@@ -159,10 +159,11 @@ class Search:
             if rule is not None:
                 compiler = self._compiler(policy, rule.scope)
                 matches = boundary_values.conditions_of(rule)
-                whole = whole.before(boundary_values.named_by(matches, compiler, beside=True))
+                plain, beside = (boundary_values.named_by(matches, compiler, beside=each) for each in (False, True))
+                whole = whole.before(plain.before(beside))
         compiler = self._compiler(self.old, 0)
-        focus = boundary_values.named_by(map(match_from, change.conditions), compiler, beside=True)
-        named = focus.before(whole)
+        parts = (boundary_values.named_by([match_from(each)], compiler, beside=True) for each in change.conditions)
+        named = reduce(boundary_values.Named.against, parts, boundary_values.Named()).before(whole)
         most = max(FEWEST_MADE, MOST_MADE // len(self.changes))
         around = list(dict.fromkeys(self._circumstances(change, named)))
         for command in islice(sample_commands.around(named), max(most // len(around), MOST_MADE // 100)):

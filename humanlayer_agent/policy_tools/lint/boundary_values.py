@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock
 from functools import cache
-from itertools import combinations
+from itertools import combinations, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -89,16 +89,32 @@ class Named:
     """Under what commands are tried: when it is, who proposes it, what is checked out, how much was done before."""
 
     def before(self, others: "Named") -> "Named":
-        """Return these values, and after those of each kind the first few of `others`."""
+        """Return these values, and of each kind the first few of `others` behind as many of these, so that the first
+        values have some of both.
+        """
         found = {}
         for each in fields(Named):
-            own, more = getattr(self, each.name), getattr(others, each.name)
-            whole = [*own, *(more if each.name == "calls" else more[: _FEW if own else _SOME])]
-            found[each.name] = list({repr(value): value for value in whole}.values())
+            own, more = ({repr(v): v for v in getattr(named, each.name)} for named in (self, others))
+            new = [value for key, value in more.items() if key not in own]
+            new = new if each.name == "calls" else new[: FEW if own else _SOME]
+            found[each.name] = [*islice(own.values(), FEW), *new, *islice(own.values(), FEW, None)]
+        return Named(**found)
+
+    def against(self, other: "Named") -> "Named":
+        """Return the values of both, first what only one of them has, in turns."""
+        found = {}
+        for each in fields(Named):
+            one, two = ({repr(v): v for v in getattr(named, each.name)} for named in (self, other))
+            alone = zip_longest(*([key for key in a if key not in b] for a, b in ((one, two), (two, one))))
+            values = {**one, **two}
+            first = [key for row in alone for key in row if key is not None]
+            found[each.name] = [values[key] for key in dict.fromkeys((*first, *values))]
         return Named(**found)
 
 
-_FEW, _SOME = 3, 12
+FEW = 3
+"""So many values of a kind stand before and among others."""
+_SOME = 12
 
 
 @dataclass(frozen=True, slots=True)

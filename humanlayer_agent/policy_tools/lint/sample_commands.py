@@ -16,6 +16,7 @@ from humanlayer_agent.action import FUNCTION
 from humanlayer_agent.policy.conditions.circumstances import zone
 from humanlayer_agent.policy.language.policy import Given, Match, Rule, Tool
 from humanlayer_agent.policy_tools.lint.boundary_values import (
+    FEW,
     OTHER,
     Named,
     agents_in,
@@ -222,7 +223,9 @@ def _graded(program: str, named: Named, fillings: Mapping[str, Sequence[str]]) -
 
 
 def _given(start: str, named: Named) -> list[tuple[str, ...]]:
-    """The options that a command is given: none; combinations of flags; each value, and two values of one option."""
+    """The options that a command is given: none; combinations of flags; each value, and several values of one option:
+    two of the first ones, and one of those that stand before others with these.
+    """
     flags = [o for flag in _first(named.flags, 6) if (o := spelled(start, flag))]
     out = list(combined(flags))
     if named.flags:
@@ -234,7 +237,9 @@ def _given(start: str, named: Named) -> list[tuple[str, ...]]:
     for option, found in values.items():
         out += [(option, value) for value in found[:8]]
     for option, found in values.items():
-        out += [(option, a, option, b) for a, b in product(found[:5], found[:5]) if a != b]
+        out += [(option, a, option, b) for a, b in product(found[: 2 * FEW], found[: 2 * FEW]) if a != b]
+        others = [each for value in found[FEW : 2 * FEW] for each in (option, value)]
+        out += [(option, value, *others) for value in found[:FEW] if len(others) > 2]
     if len(values) > 1:
         out.append(tuple(each for option, found in values.items() for each in (option, found[0])))
     return list(dict.fromkeys(out))
