@@ -6,6 +6,7 @@ What is read of a store: requests as they are shown, and the events of the log.
 """
 
 import heapq
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -687,6 +688,9 @@ class SQLStore:
 
     def is_news(self, request_id: str) -> bool:
         return True
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def figures(self) -> Figures:
         version, size = self._database.version_and_size()
