@@ -3,9 +3,11 @@
     python benchmarks/store.py [--writes N] [--rows 10,1000,100000] [--folder DIR]
     python benchmarks/store.py --agents 50 --rate 0.33 [--seconds 20] [--server postgresql://owner@host/empty_database]
 
-The second form has so many agents at work at once, each with a connection of its own, each with so many allowed
-commands a second at moments of its own, in two processes: how long one waits until its command may run, in a file, and
-then the same on a server.
+The second form is told of a file, and then of a server, side by side. So many agents are at work at once, each with a
+connection of its own, each with so many allowed commands a second at moments of its own, in two processes: how long one
+waits until its command may run. Then one to eight processes write as fast as they can (a transaction before a command
+runs, and one at its end): transactions a second. Then a human answers in one process what waits in another: how long
+after the answer was committed the waiting one has seen it. At last the log is filled up, and verified as a whole.
 
 A raw append is one row of the length of an event, in a file, with the durability of the store (WAL, synchronous=FULL),
 by a transaction of its own, once its write-ahead log has been begun anew: as long as that file grows, as it does only
@@ -47,7 +49,7 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.store.access import make_store, open_store
 from humanlayer_agent.store.log_heads import known_signers, note_signers, signers_at_start
 from humanlayer_agent.store.rows import action_fields, decision_fields
-from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.store.sqlite import SQLiteStore, SQLStore
 from humanlayer_agent.store.statements import Ledger
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY, ScriptedApprovers, answer
 
@@ -58,10 +60,15 @@ ALLOWED = {"decide": 2.0, "create": 2.0, "allowed command": 3.0}
 """How many times a raw append each may take, at the most."""
 
 _PROCESSES = 2
+WRITERS = (1, 2, 4, 8)
+_ROUNDS = 3
+_ANSWERS = 60
+_LOG = 100_000  # events, of which the verification is told
 _IN_LOG = 1_100  # appends: more than a write-ahead log holds before it is begun anew
 _SINCE = 1_000  # events after the last whole verification
 _LISTED = 50  # as `hla requests ls` and the inbox show
 _PROJECT = "/srv/app"
+_REQUESTER = "os:1000:alice"
 _ALLOWED = (
     "ls -la src",
     "cd /srv/app && python -m pytest tests/test_api.py -x -q 2>&1 | tail -20",
@@ -117,7 +124,7 @@ def draft(action: Action) -> ApprovalRequest:
     rule, body = TEST_AUTHORITY.rule_for(asked), action.body(asked.policy_digest, asked.files)
     return ApprovalRequest(
         id=secrets.token_hex(16), idempotency_key=secrets.token_hex(32), digest=sha256(canonical(body)).hexdigest(),
-        body=body, action=action, decision=asked, requester="os:1000:alice", created=now,
+        body=body, action=action, decision=asked, requester=_REQUESTER, created=now,
         expires=now + 600_000, valid_for=60_000, rule=rule, needed=rule.quorum,
     )  # fmt: skip
 
@@ -147,7 +154,7 @@ class Writes:
 
     def __init__(self, folder: Path) -> None:
         self.store = SQLiteStore(folder / "store.sqlite3")
-        self.store.open_run(Run("asked", "bench", "instance", "os:1000:alice", "/srv/app"))
+        self.store.open_run(Run("asked", "bench", "instance", _REQUESTER, "/srv/app"))
         self.gate = Gate(Judged(), self.store, None, run_id="allowed", agent="bench", authority=_TEAM.authority)
         self.asked, self.allowed = actions("asked", _ASKED), actions("allowed", _ALLOWED)
         self.made = list[ApprovalRequest]()
@@ -206,10 +213,11 @@ def writes(number: int, folder: Path) -> tuple[dict[str, Taken], dict[str, float
     return taken, {name: round(ratio, 2) for name, ratio in ratios.items()}
 
 
-def filled(store: SQLiteStore, rows: int) -> None:
+def filled(store: SQLStore, rows: int) -> None:
     """So many requests that were decided. (In few transactions: how they came into being is not measured here.)"""
-    work = actions("filled", _ASKED)
-    store.open_run(Run("filled", "bench", "instance", "os:1000:alice", "/srv/app"))
+    run = f"filled {secrets.token_hex(4)}"
+    work = actions(run, _ASKED)
+    store.open_run(Run(run, "bench", "instance", _REQUESTER, "/srv/app"))
     for begin in range(0, rows, 1_000):
         with store._transaction() as ledger:
             for _ in range(min(1_000, rows - begin)):
@@ -276,13 +284,115 @@ def waits(location: str, agents: int, rate: float, seconds: float) -> dict[str, 
     taken = sorted(each for share in found for each in share)
     if not taken:
         sys.exit("no agent has done anything: more --seconds")
+    return {"commands": len(taken), **_parts(taken, 50, 95, 99)}
+
+
+def _parts(taken: list[float], *parts: int) -> dict[str, float]:
+    """What so many of a hundred do not exceed."""
+    ordered = sorted(taken)
+    return {f"p{part}": round(ordered[min(len(ordered) - 1, len(ordered) * part // 100)], 1) for part in parts}
+
+
+def throughput(location: str, writers: int, seconds: float) -> float:
+    """Transactions a second of so many processes, each of which begins the next when one is committed."""
+    context = multiprocessing.get_context("fork")
+    ready, made = context.Barrier(writers, timeout=120), context.SimpleQueue()
+    processes = [context.Process(target=_write_on, args=(location, ready, seconds, made)) for _ in range(writers)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    if any(process.exitcode for process in processes):
+        sys.exit("a writer has failed")
+    return round(sum(made.get() for _ in processes), 1)
+
+
+def _write_on(location: str, ready: Any, seconds: float, made: Any) -> None:
+    run, count = f"writer {secrets.token_hex(8)}", 0
+    with (
+        closing(open_store(location, busy_ms=60_000)) as store,
+        Gate(Judged(), store, None, run_id=run, agent="bench", authority=_TEAM.authority) as gate,
+    ):
+        commands = actions(run, _ALLOWED)
+
+        def command() -> None:
+            permit = gate.admit(next(commands))
+            if not isinstance(permit, Permit) or not permit.started:
+                sys.exit(f"not allowed: {permit}")
+            gate.finish(permit, Outcome(0))
+
+        command()  # the run begins
+        ready.wait()
+        begin = time.monotonic()
+        while time.monotonic() < begin + seconds:
+            command()
+            count += 1
+        made.put(2 * count / (time.monotonic() - begin))
+        ready.wait()  # what ends here slows nobody
+
+
+def answered(location: str, answers: int) -> dict[str, float]:
+    """Milliseconds from the commit of an answer until a process that waits for it has seen it."""
+    ours, theirs = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=_ask_and_wait, args=(location, answers, theirs))
+    child.start()
+    theirs.close()
+    taken, moments = list[float](), random.Random(1)
     with closing(open_store(location)) as store:
+        for _ in range(answers):
+            request = store.get(ours.recv())
+            assert request is not None
+            time.sleep(0.05 + moments.random() / 10)  # by now it waits, at any point between two looks
+            if (
+                store.decide(request.id, answer(request, "approve"), _TEAM.authority, _TEAM.signer).outcome
+                != "recorded"
+            ):
+                sys.exit("a decision was not recorded")
+            committed = time.monotonic()
+            taken.append(max(0.0, ours.recv() - committed) * 1e3)
+    child.join()
+    return _parts(taken, 50, 95)
+
+
+def _ask_and_wait(location: str, answers: int, pipe: Any) -> None:
+    """Ask, and wait as any agent does; tell when what was asked is there, and when the answer was seen."""
+    run = f"asks {secrets.token_hex(4)}"
+    with closing(open_store(location)) as store:
+        look, create = store.get, store.create_request
+        told = set[str]()
+
+        def seen(request_id: str) -> ApprovalRequest | None:
+            found = look(request_id)
+            if found is not None and found.state == "approved" and request_id not in told:
+                told.add(request_id)
+                pipe.send(time.monotonic())
+            return found
+
+        def made(*arguments: Any, **named: Any) -> ApprovalRequest:
+            request = create(*arguments, **named)
+            pipe.send(request.id)
+            return request
+
+        store.get, store.create_request = seen, made  # type: ignore[method-assign]
+        with Gate(
+            Judged(), store, None, run_id=run, agent="bench", requester=_REQUESTER, authority=_TEAM.authority
+        ) as gate:
+            asked = actions(run, _ASKED)
+            for _ in range(answers):
+                permit = gate.check(next(asked))
+                if not isinstance(permit, Permit):
+                    sys.exit(f"not approved: {permit}")
+
+
+def verified(location: str) -> dict[str, float]:
+    """Milliseconds that the whole log takes once it has so many events."""
+    with closing(open_store(location)) as store:
+        filled(store, max(0, _LOG - store.figures().events) // 3)
         start = time.perf_counter()
-        _intact(store.verify().intact)
-        verified = (time.perf_counter() - start) * 1e3
-        count = store.figures().events
-    at = {f"p{part}": round(taken[min(len(taken) - 1, len(taken) * part // 100)], 1) for part in (50, 95, 99)}
-    return {"commands": len(taken), **at, "events": count, "verify_ms": round(verified, 1)}
+        found = store.verify()
+        taken = (time.perf_counter() - start) * 1e3
+    _intact(found.intact)
+    return {"events": found.count, "ms": round(taken, 1)}
 
 
 def _at_work(location: str, agents: int, rate: float, seconds: float, seed: int) -> list[float]:
@@ -327,19 +437,34 @@ def _at_work(location: str, agents: int, rate: float, seconds: float, seed: int)
 
 def compared(options: argparse.Namespace) -> int:
     """Measure agents at work in a file, and on a server."""
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        for kind, location in (("sqlite", f"{name}/agents.sqlite3"), ("postgresql", options.server)):
-            if location is None:
-                continue
-            if kind == "postgresql":
-                make_store(location)
-            for command in _ALLOWED:
-                decision(command)
-            found[kind] = waits(location, options.agents, options.rate, options.seconds)
-            figures = "  ".join(f"{name} {value:,}" for name, value in found[kind].items())
-            print(f"{kind:12}{figures}", file=sys.stderr)
-    print(json.dumps({"agents": options.agents, "rate": options.rate, "wait_ms": found}))
+        stores = {"sqlite": f"{name}/agents.sqlite3"}
+        if options.server:
+            make_store(options.server)
+            stores["postgresql"] = options.server
+        for command in (*_ALLOWED, *_ASKED):
+            decision(command)
+
+        def each(what: str, measure: Callable[[str], dict[str, float]], rounds: int = 1) -> None:
+            """Measure a store and then the other, so often, so that a busy machine slows both; medians."""
+            turns = [{kind: measure(location) for kind, location in stores.items()} for _ in range(rounds)]
+            for kind in stores:
+                part = {name: statistics.median(turn[kind][name] for turn in turns) for name in turns[0][kind]}
+                found.setdefault(kind, {})[what] = part
+                told = "  ".join(f"{name} {value:,}" for name, value in part.items())
+                print(f"{kind:12}{what:24}{told}", file=sys.stderr)
+
+        each("wait_ms", lambda location: waits(location, options.agents, options.rate, options.seconds))
+        seconds = options.seconds / _ROUNDS / len(WRITERS)
+        each(
+            "transactions_a_second",
+            lambda location: {str(number): throughput(location, number, seconds) for number in WRITERS},
+            _ROUNDS,
+        )
+        each("answer_seen_ms", lambda location: answered(location, _ANSWERS // _ROUNDS), _ROUNDS)
+        each("verify", verified)
+    print(json.dumps({"agents": options.agents, "rate": options.rate, **found}))
     return 0
 
 

@@ -138,7 +138,9 @@ def test_the_store_that_settings_name(settings: dict[str, Path], monkeypatch: py
     assert str(locations.default_store_path()) == default, "what policies guard is still a file"
     assert locations.own_places()["STORE"] == default
     settings["user"].write_text("store: '/srv/own.db'")
-    assert locations.store_location() == str(locations.default_store_path()) == log_proof.store_path() == "/srv/own.db"
+    assert (
+        locations.store_location() == str(locations.default_store_path()) == log_proof.store_location() == "/srv/own.db"
+    )
     monkeypatch.setenv("HUMANLAYER_STORE", "sqlite:////srv/named.db")
     assert locations.store_location() == "sqlite:////srv/named.db"
     assert str(locations.default_store_path()) == "/srv/named.db"

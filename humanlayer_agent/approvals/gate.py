@@ -166,7 +166,8 @@ class Gate:
         authority: who may decide. Where it is None: one person, who started the run and is the OS user of this process,
             or whoever the asker says that it brings answers from (its `identities`).
         signer: signs the answers that come by the asker; a key that only this process has where it is None.
-        clock: the time in ms since the epoch. monotonic: seconds that no change of the clock touches. sleep: waits.
+        clock: the time in ms since the epoch. monotonic: seconds that no change of the clock touches. sleep: waits;
+            None: as the store does.
         timeout_ms: how long humans may take; then it is a denial. None, or more than the route says: what that says.
         valid_for_ms: how long an approval may wait to be used; None, or more than the route says: what that says.
         use_by_ms: how long a permit may wait to be used.
@@ -203,7 +204,7 @@ class Gate:
         signer: Signer | None = None,
         clock: Callable[[], int] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] | None = None,
         timeout_ms: int | None = None,
         valid_for_ms: int | None = None,
         use_by_ms: int = 10_000,
@@ -234,7 +235,7 @@ class Gate:
             valid_for_ms=valid_for_ms or VALID_FOR_MS,
         )
         self._monotonic = monotonic
-        self._sleep = sleep
+        self._sleep = sleep or store.pause
         self._asking = Asking(
             store,
             asker,

@@ -112,6 +112,10 @@ class Store(Protocol):
         """
         ...
 
+    def pause(self, seconds: float) -> None:
+        """Wait on this thread for so long, or until it is heard that something has become of any request."""
+        ...
+
     @property
     def surfaces(self) -> Surfaces:
         """The places where requests are shown, and the processes that see to that."""

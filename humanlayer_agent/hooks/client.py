@@ -162,7 +162,8 @@ def identity(environ: Mapping[str, str] = os.environ) -> list[str]:
     """All that decides which server answers: this installation, and the environment that says where things are."""
     package = os.path.dirname(humanlayer_agent.__file__)
     where = [package, humanlayer_agent.__version__, sys.executable, str(os.geteuid())]
-    return where + [f"{name}={environ.get(name, '')}" for name in _DECIDES]
+    server = sorted(name for name in environ if name.startswith("PG"))  # as libpq finds a server of databases
+    return where + [f"{name}={environ.get(name, '')}" for name in (*_DECIDES, *server)]
 
 
 def folder() -> str:
@@ -272,7 +273,8 @@ def _proved(
     if answer.proof:
         from humanlayer_agent.hooks.log_proof import check
 
-        check(answer.proof, question=question, nonce=nonce, data=data, out=answer.out, pid=pid)
+        seconds = deadline.left()
+        check(answer.proof, question=question, nonce=nonce, data=data, out=answer.out, pid=pid, seconds=seconds)
     return answer
 
 

@@ -32,7 +32,7 @@ from humanlayer_agent.hooks.obstacles import obstacles
 from humanlayer_agent.hooks.permit_use import NOT_RUN
 from humanlayer_agent.hooks.permits import USE_BY_MS, Handed, HandedPermits, Shell, replaced, tool_process
 from humanlayer_agent.hooks.questions import BadQuestion, Question, Reply, in_bash, other_shells
-from humanlayer_agent.locations import is_address, is_inside, key_path, state_folder, store_location
+from humanlayer_agent.locations import is_inside, key_path, state_folder
 from humanlayer_agent.policy import layers
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
@@ -61,10 +61,6 @@ _POLL_S = 0.05
 _MOST_ANSWERS = 64
 """So many calls are remembered of which another hook event may tell once more."""
 _LOGIN_BASH = ("bash", "-lc")
-_NO_SERVER = (
-    "hooks of coding agents can't use a store on a server yet, because they hold each answer against the log's file: "
-    "name a file for them (HUMANLAYER_STORE=/path/store.sqlite3)"
-)
 _TYPED = "The agent may type into {program}, unseen: it could have it run anything."
 _CHANGED = "The policy is not the one that this session began with: what it allows now counts in the next session."
 
@@ -277,8 +273,6 @@ class Judge:
 
     def _store(self) -> Store:
         with self._lock:
-            if self._opened is None and is_address(store_location()):
-                raise StoreError(_NO_SERVER)
             self._opened = self._opened or open_store()
             return self._opened
 

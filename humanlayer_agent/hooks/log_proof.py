@@ -7,18 +7,28 @@ answer, so that what is printed is what was recorded. What is to run confined ha
 permit is used later, and a call that has ended `hook.reported` in the place of both. Where nobody was asked, the policy
 must be the one by which this session of the coding agent was first judged.
 
-The file is the one that our own environment names. All is read with SQLite alone: this runs before every call of an
-agent.
+The store is the one that our own environment names. A file is read with SQLite alone: this runs before every call of an
+agent. A server is asked on a connection of our own, as long as there is time for an answer.
 """
 
 import os
 import sqlite3
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
 
-from humanlayer_agent.hooks.client import Unproven, packed
+from humanlayer_agent.hooks.client import HookFailed, Unproven, packed
 
-_FIELDS = ("type", "pid", "run", "digest", "question", "reply", "verdict", "enforced", "request", "grants", "left_to")
-_READ = ", ".join(f"json_extract(body, '$.{name}') AS {name}" for name in (*_FIELDS, "policy_digest"))
+_FIELDS = tuple(
+    "type pid run digest question reply verdict enforced request grants left_to policy_digest".split()  # noqa: SIM905
+)
+_READ = ", ".join(f"json_extract(body, '$.{name}') AS {name}" for name in _FIELDS)
+_RUNS = (
+    "SELECT run.id FROM audit_event JOIN run ON run.id = run WHERE type = 'run.started' "
+    "AND json_extract(body, '$.agent') = ? AND json_extract(body, '$.instance') = ? AND project = ? ORDER BY seq"
+)
+_FIRST_DECISION = "SELECT body FROM audit_event WHERE run = ? AND type = 'decision.evaluated' ORDER BY seq LIMIT 1"
 _BUSY_S = 2.0
 
 try:  # a tenth of what a hook costs would go into hashlib, which loads OpenSSL
@@ -41,16 +51,18 @@ def packed_proof(first: tuple[int, str], last: tuple[int, str]) -> bytes:
     return f"{first[0]} {first[1]} {last[0]} {last[1]}".encode()
 
 
-def store_path() -> str:
-    """Return the store's file: `locations.default_store_path()`, without what importing that module costs."""
-    if named := os.environ.get("HUMANLAYER_STORE"):
-        return os.path.expanduser(named)
-    own = os.environ.get("XDG_CONFIG_HOME", "")
+def store_location() -> str:
+    """Return where the store is: `locations.store_location()`, without what importing that module costs."""
+    named, own = os.environ.get("HUMANLAYER_STORE", ""), os.environ.get("XDG_CONFIG_HOME", "")
     own = own if os.path.isabs(own) else os.path.expanduser("~/.config")
-    if any(os.path.lexists(f"{folder}/humanlayer-agent/store.yaml") for folder in (own, "/etc")):
-        from humanlayer_agent.locations import default_store_path
+    configured = any(os.path.lexists(f"{folder}/humanlayer-agent/store.yaml") for folder in (own, "/etc"))
+    if "://" in named or (configured and not named):
+        from humanlayer_agent.locations import store_location
 
-        return str(default_store_path())
+        found = store_location()
+        return "/" + found.removeprefix("sqlite:").lstrip("/") if found.startswith("sqlite:///") else found
+    if named:
+        return os.path.expanduser(named)
     if sys.platform == "darwin":
         base = os.path.expanduser("~/Library/Application Support")
     else:
@@ -59,7 +71,9 @@ def store_path() -> str:
     return os.path.join(base, "humanlayer-agent", "store.sqlite3")
 
 
-def check(proof: bytes, *, question: bytes, nonce: bytes, data: bytes, out: bytes, pid: int | None) -> None:
+def check(
+    proof: bytes, *, question: bytes, nonce: bytes, data: bytes, out: bytes, pid: int | None, seconds: float = 60.0
+) -> None:
     """Make sure that the log says of this question what the answer says.
 
     Args:
@@ -68,25 +82,50 @@ def check(proof: bytes, *, question: bytes, nonce: bytes, data: bytes, out: byte
         data: the coding agent's own part of it.
         out: what the answer would have printed.
         pid: who has answered; None where the system does not say.
+        seconds: so long a server of databases may take to say what is in the log.
 
     Raises:
         Unproven: it does not, or can't be read.
+        HookFailed: the time is over.
     """
-    try:
-        first, first_hash, last, last_hash = proof.decode().split(" ")
-        path = store_path().replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=_BUSY_S)
+
+    def look(opened: Callable[[str], Any]) -> None:
         try:
-            connection.row_factory = sqlite3.Row
-            log = _Log(connection)
-            judged, told = log.event(int(first), first_hash), log.event(int(last), last_hash)
-            _check_events(judged, told, digest(question), digest(nonce, out), pid)
-            if judged["type"] == "decision.evaluated":
-                _check_run(log, judged, data, pid)
-        finally:
-            connection.close()
-    except (sqlite3.Error, OSError, ValueError) as error:
-        raise _unproven(f"it can't be read ({error})") from error
+            first, first_hash, last, last_hash = proof.decode().split(" ")
+            with opened(location) as log:
+                judged, told = log.event(int(first), first_hash), log.event(int(last), last_hash)
+                _check_events(judged, told, digest(question), digest(nonce, out), pid)
+                if judged["type"] == "decision.evaluated":
+                    _check_run(log, judged, data, pid)
+        except (sqlite3.Error, OSError, ValueError) as error:
+            raise _unproven(f"it can't be read ({error})") from error
+
+    location = store_location()
+    if "://" in location:
+        _in_time(lambda: look(_on_server), seconds)
+    else:
+        look(_in_file)
+
+
+def _in_time(call: Callable[[], None], seconds: float) -> None:
+    """Call it. What takes longer is left to itself: nothing ends the search for a host's address before it is done."""
+    import threading
+
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise HookFailed("the store did not say in time what is in the log")
+    if raised:
+        raise raised[0]
 
 
 def _check_events(judged: _Event, told: _Event, question: str, reply: str, pid: int | None) -> None:
@@ -110,7 +149,7 @@ def _check_events(judged: _Event, told: _Event, question: str, reply: str, pid: 
 def _check_run(log: "_Log", judged: _Event, data: bytes, pid: int | None) -> None:
     """The run must be one of this session, of the process that answers, and judged by the session's own policy."""
     if judged["type"] == "hook.reported":
-        if not str(log.value(data.decode(), "$.hook_event_name")).startswith("Post"):
+        if not str(log.value(data.decode(), "hook_event_name")).startswith("Post"):
             raise _unproven("nothing has run yet")
         return
     run = log.row("SELECT agent, instance, project, process FROM run WHERE id = ?", judged["run"])
@@ -118,28 +157,13 @@ def _check_run(log: "_Log", judged: _Event, data: bytes, pid: int | None) -> Non
         raise _unproven("it is of no run")
     if pid is not None and not run["process"].endswith(f":{pid}:{_start(pid)}"):
         raise _unproven(f"its run is not one of process {pid}")
-    session = log.value(data.decode(), "$.session_id")
+    session = log.value(data.decode(), "session_id")
     if not session or (judged["request"] is not None and judged["enforced"]) or judged["left_to"] is not None:
         return  # humans have answered it, or are asked
     if run["instance"] != str(session):
         raise _unproven("it is of another session")
-    if policy_of(judged) != session_policy(log.connection, run["agent"], run["instance"], run["project"]):
+    if policy_of(judged) != log.session_policy(run["agent"], run["instance"], run["project"]):
         raise _unproven("the policy is not the one that this session began with")
-
-
-def session_policy(connection: sqlite3.Connection, agent: str, session: str, project: str) -> Policy | None:
-    """Return the policy by which the first call of a coding agent's session was judged; None where none was yet."""
-    log = _Log(connection)
-    runs = connection.execute(
-        "SELECT id FROM run WHERE agent = ? AND instance = ? AND project = ? ORDER BY rowid", (agent, session, project)
-    )
-    for run in runs:
-        found = log.row(
-            "SELECT body FROM audit_event WHERE run = ? AND type = 'decision.evaluated' ORDER BY seq LIMIT 1", run[0]
-        )
-        if found is not None:
-            return policy_of(log.fields(found["body"]))
-    return None
 
 
 def policy_of(decision: _Event) -> Policy:
@@ -156,29 +180,75 @@ def _start(pid: int) -> str:
 class _Log:
     """Reads events by their bytes alone: what other columns say of them is not believed."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
 
-    def row(self, query: str, *values: object) -> sqlite3.Row | None:
-        found: sqlite3.Row | None = self.connection.execute(query, values).fetchone()
-        return found
-
-    def value(self, text: str, path: str) -> object:
-        """A value in a JSON text."""
-        return self.connection.execute("SELECT json_extract(?, ?)", (text, path)).fetchone()[0]
+    def row(self, query: str, *values: object) -> Any:
+        """Return the first row that a query finds; None where it finds none."""
+        return self._connection.execute(query, values).fetchone()
 
     def event(self, seq: int, hash: str) -> _Event:
-        """The event with this number and hash."""
+        """Return the event with this number and hash."""
         row = self.row("SELECT body FROM audit_event WHERE seq = ?", seq)
         if row is None or _sha256(row["body"].encode()).hexdigest() != hash:
             raise _unproven("the event that it names is not there")
         return self.fields(row["body"])
 
+    def session_policy(self, agent: str, session: str, project: str) -> Policy | None:
+        """Return the policy by which the first call of a coding agent's session was judged; None where none was yet."""
+        runs = self._connection.execute(_RUNS, (agent, session, project)).fetchall()
+        for run in runs:
+            found = self.row(_FIRST_DECISION, run["id"])
+            if found is not None:
+                return policy_of(self.fields(found["body"]))
+        return None
+
     def fields(self, body: str) -> _Event:
-        """What is looked at of an event."""
+        """Return what is looked at of an event."""
         row = self.row(f"SELECT {_READ} FROM (SELECT ? AS body)", body)
-        assert row is not None
         return {name: row[name] for name in row.keys()}  # noqa: SIM118 - a Row iterates over its values
+
+    def value(self, text: str, name: str) -> object:
+        """Return a value in the object that is a JSON text."""
+        return self._connection.execute("SELECT json_extract(?, ?)", (text, f"$.{name}")).fetchone()[0]
+
+
+class _ServerLog(_Log):
+    """The same on a server, which has brought a reader of JSON along."""
+
+    def fields(self, body: str) -> _Event:
+        import json
+
+        event = json.loads(body)
+        return {name: event.get(name) for name in _FIELDS}
+
+    def value(self, text: str, name: str) -> object:
+        import json
+
+        return json.loads(text).get(name)
+
+
+@contextmanager
+def _in_file(path: str) -> Iterator[_Log]:
+    spelled = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    connection = sqlite3.connect(f"file:{spelled}?mode=ro", uri=True, isolation_level=None, timeout=_BUSY_S)
+    with closing(connection):
+        connection.row_factory = sqlite3.Row
+        yield _Log(connection)
+
+
+@contextmanager
+def _on_server(url: str) -> Iterator[_Log]:
+    try:
+        from humanlayer_agent.errors import HumanlayerError
+        from humanlayer_agent.store.postgres.server import Address, connected
+    except ImportError as error:
+        raise _unproven(f"it can't be read ({error})") from error
+    try:
+        with connected(Address(url)) as session:
+            yield _ServerLog(session)
+    except HumanlayerError as error:
+        raise _unproven(f"it can't be read ({error})") from error
 
 
 def _unproven(why: str) -> Unproven:

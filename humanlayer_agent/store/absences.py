@@ -1,4 +1,4 @@
-"""The statements of absence in a SQLite store: they are events of its log, and in no other place.
+"""The statements of absence in an SQL store: they are events of its log, and in no other place.
 
 An event proves nothing by itself: a statement counts if it is signed for this log, and nobody has ended it. The log is
 heard for the time as well, should a clock be set back.
@@ -34,7 +34,7 @@ _LATER = "SELECT 1 FROM audit_event WHERE json_extract(body, '$.at') >= ? AND se
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
-class SQLiteAbsences:
+class SQLAbsences:
     """The `Absences` of one store.
 
     Args:

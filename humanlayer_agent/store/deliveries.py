@@ -1,4 +1,4 @@
-"""The `Surfaces` of a SQLite store."""
+"""The `Surfaces` of an SQL store."""
 
 import json
 import secrets
@@ -38,7 +38,7 @@ _SPENT = "EXISTS (SELECT 1 FROM permit WHERE permit.request_id = presentation.re
 """An approval that was used can't become anything else any more."""
 
 
-class SQLiteSurfaces:
+class SQLSurfaces:
     """Leases, deliveries and presentations in the tables of migration 4.
 
     Args:

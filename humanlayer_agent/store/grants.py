@@ -1,4 +1,4 @@
-"""The grants of a SQLite store: given with the vote that approves a request, counted in the transaction of each permit.
+"""The grants of an SQL store: given with the vote that approves a request, counted in the transaction of each permit.
 
 Rows find a grant and count its uses; what it gives is in its signed votes. The log is heard as well: it says how often
 a grant was used and that it was revoked, whatever its row says, and what time it was, should a clock be set back.
@@ -189,7 +189,7 @@ def _time(ledger: Ledger) -> int:
     return max(ledger.now, told) if type(told) is int else ledger.now
 
 
-class SQLiteGrants:
+class SQLGrants:
     """The `Grants` of one store.
 
     Args:

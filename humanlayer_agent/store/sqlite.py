@@ -6,6 +6,7 @@ What is read of a store: requests as they are shown, and the events of the log.
 """
 
 import heapq
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -41,11 +42,11 @@ from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.redaction.redactor import Redactor, redactor
-from humanlayer_agent.store.absences import SQLiteAbsences
+from humanlayer_agent.store.absences import SQLAbsences
 from humanlayer_agent.store.answer_record import adoptable, collectable, demanded, read_request, record_answer
 from humanlayer_agent.store.connection import Database
-from humanlayer_agent.store.deliveries import ABANDONED, SQLiteSurfaces
-from humanlayer_agent.store.grants import SQLiteGrants
+from humanlayer_agent.store.deliveries import ABANDONED, SQLSurfaces
+from humanlayer_agent.store.grants import SQLGrants
 from humanlayer_agent.store.heartbeats import Heart
 from humanlayer_agent.store.log_heads import Degraded, Keeper
 from humanlayer_agent.store.log_position import LogLost, loss_of
@@ -60,7 +61,7 @@ from humanlayer_agent.store.rows import (
 )
 from humanlayer_agent.store.rows_against_log import Agreement
 from humanlayer_agent.store.statements import Ledger, Log, log_key, moved_away
-from humanlayer_agent.store.stops import SQLiteHalts
+from humanlayer_agent.store.stops import SQLHalts
 from humanlayer_agent.store.transactions import Row, Transactions
 
 if TYPE_CHECKING:
@@ -249,10 +250,10 @@ class SQLStore:
         self._redactor: Redactor | None = None
         self._heart = Heart(self._database)
         weakref.finalize(self, self._heart.stop).atexit = False
-        self.surfaces = SQLiteSurfaces(self._database, clock)
-        self.halts = SQLiteHalts(self._database, self._transaction, clock)
-        self.absences = SQLiteAbsences(self._database, self._transaction, clock)
-        self.grants = SQLiteGrants(
+        self.surfaces = SQLSurfaces(self._database, clock)
+        self.halts = SQLHalts(self._database, self._transaction, clock)
+        self.absences = SQLAbsences(self._database, self._transaction, clock)
+        self.grants = SQLGrants(
             self._database, self._transaction, self._unless_stopped, self._judged, read_requests, clock
         )
         self._position = self._database.position
@@ -687,6 +688,9 @@ class SQLStore:
 
     def is_news(self, request_id: str) -> bool:
         return True
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def figures(self) -> Figures:
         version, size = self._database.version_and_size()

@@ -1,4 +1,4 @@
-"""The stops of a SQLite store: written with what they end, and read again before anything runs."""
+"""The stops of an SQL store: written with what they end, and read again before anything runs."""
 
 import secrets
 import sqlite3
@@ -32,7 +32,7 @@ _TOLD = f"SELECT seq, hash, body FROM audit_event WHERE type = '{events.SUPERVIS
 """The type is not bound: as one index is for a certain type, SQLite would prepare the statement anew for each value."""
 
 
-class SQLiteHalts:
+class SQLHalts:
     """The `Halts` of one store. What this process has seen once holds here, whatever becomes of the rows.
 
     Args:
@@ -106,7 +106,7 @@ class SQLiteHalts:
             StoreTampered: it does not.
         """
         with closing(self._database.again()) as fresh:
-            if halt not in SQLiteHalts(fresh, self._transaction, self._clock).standing(None):
+            if halt not in SQLHalts(fresh, self._transaction, self._clock).standing(None):
                 raise StoreTampered(f"the stop was written into the store {fresh.place}, and does not stand there")
 
     def running(self) -> list[Running]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from asyncio import unix_events
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,15 +18,17 @@ import pytest
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
 from humanlayer_agent.configuration import build_authority, build_signer
 from humanlayer_agent.hooks.coding_agents import AGENTS
-from humanlayer_agent.locations import PASSPHRASE_VARIABLE
+from humanlayer_agent.locations import PASSPHRASE_VARIABLE, STORE_VARIABLE
 from humanlayer_agent.processes.identity import os_user
-from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.store.sqlite import SQLStore
 from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.agents.conftest import ordinary_user
+from tests.approvals.conftest import postgres
 from tests.support import children
 from tests.support.keys import PASSPHRASE, make_key, passphrase_file
+from tests.support.stores import opened
 
-__all__ = ["ordinary_user"]
+__all__ = ["ordinary_user", "postgres"]
 
 HOOK = [sys.executable, "-I", "-m", "humanlayer_agent.cli", "hook"]
 CLAUDE: dict[str, Any] = {
@@ -148,10 +151,12 @@ class Machine:
 
     Args:
         become: before every program, where it is not us.
+        store: the address of its store on a server; "" is a file in its home.
     """
 
-    def __init__(self, folder: Path, become: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, become: Sequence[str] = (), store: str = "") -> None:
         self.become = become
+        self._named_store = store
         self.home, self.project = folder / "home", folder / "home" / "project"
         self.project.mkdir(parents=True)
         kept = {n: v for n, v in os.environ.items() if not n.startswith(("XDG_", "HUMANLAYER_", "CLAUDE", "GEMINI"))}
@@ -160,6 +165,7 @@ class Machine:
             "HOME": str(self.home),
             **{agent.project: str(self.project) for agent in AGENTS.values()},
             "SHELL": "/bin/bash",
+            **({STORE_VARIABLE: store} if store else {}),
         }
 
     @property
@@ -169,6 +175,10 @@ class Machine:
     @property
     def store(self) -> Path:
         return self.home / ".local/share/humanlayer-agent/store.sqlite3"
+
+    def opened(self, **how: Any) -> SQLStore:
+        """Its store."""
+        return opened(self._named_store or self.store, **how)
 
     def start(
         self, *arguments: str, env: dict[str, str] | None = None, program: Sequence[str] = HOOK
@@ -226,11 +236,8 @@ class Machine:
 
     def events(self) -> list[dict[str, Any]]:
         """The audit log."""
-        store = SQLiteStore(self.store, create=False)
-        try:
+        with closing(self.opened(create=False)) as store:
             return [entry.event for entry in store.events()]
-        finally:
-            store.close()
 
 
 def short_of_time(agent: str) -> list[str]:
@@ -268,7 +275,7 @@ class Waiting:
         self.process.stdin.write(json.dumps(body).encode())
         self.process.stdin.close()
         self.process.stdin = None
-        self.store = SQLiteStore(machine.store)
+        self.store = machine.opened()
         self.value = value or str(next(iter(inputs.values())))
 
     def request(self) -> ApprovalRequest:

@@ -430,7 +430,7 @@ def test_the_store_is_the_configured_one(named: str | None, base: str | None, mo
             monkeypatch.delenv(name, raising=False)
         else:
             monkeypatch.setenv(name, value)
-    assert log_proof.store_path() == str(default_store_path())
+    assert log_proof.store_location() == str(default_store_path())
 
 
 def test_what_is_printed_is_json_whatever_the_reason(capfd: pytest.CaptureFixture[str]) -> None:

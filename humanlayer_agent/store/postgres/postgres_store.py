@@ -69,6 +69,9 @@ class PostgresStore(SQLStore):
     def is_news(self, request_id: str) -> bool:
         return self._listener.is_news(request_id)
 
+    def pause(self, seconds: float) -> None:
+        self._listener.wait(seconds)
+
     def close(self) -> None:
         self._listener.close()
         super().close()

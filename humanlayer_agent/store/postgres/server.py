@@ -421,6 +421,23 @@ class Listener:
                 self._read[request_id] = now
             return news
 
+    def wait(self, seconds: float) -> None:
+        """Wait for so long, or until something is heard. Nothing is heard before it was asked for news."""
+        poll = select.poll()
+        try:
+            with self._lock:
+                link = self._link if os.getpid() == self._pid else None
+                if link is not None:
+                    poll.register(link.pgconn.socket, select.POLLIN)
+        except psycopg.Error:
+            link = None
+        if link is None:
+            time.sleep(seconds)
+        elif poll.poll(seconds * 1000):
+            with self._lock:
+                if self._link is link:
+                    self._hear()  # or the next one would not have to wait
+
     def close(self) -> None:
         """Stop hearing. It begins anew when it is asked."""
         with self._lock:

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -22,6 +23,7 @@ from humanlayer_agent.store.postgres import server as reached
 from humanlayer_agent.store.postgres.postgres_store import PostgresStore, make_store
 from humanlayer_agent.store.sqlite import SQLiteStore, SQLStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, ScriptedAsker, ScriptedDirector, answer
+from humanlayer_agent.testing.patience import PATIENCE
 from tests.support.postgres import LocalServer, local_server
 
 TEAM = ScriptedApprovers()
@@ -313,6 +315,20 @@ def test_who_waits_is_told_and_reads_nothing_meanwhile(
         TEAM.decide(hub, request.id, answer(request, "approve"))
     until(lambda: store.is_news(request.id))
     assert not store.is_news(request.id)
+
+
+def test_who_waits_is_woken(store: PostgresStore, gate: Gate, draft: Callable[..., ApprovalRequest]) -> None:
+    gate.admit(action("ls"))
+    request = store.create_request(draft())
+    assert store.is_news(request.id)
+    with closing(PostgresStore(store.url)) as hub:
+        waits = threading.Thread(target=store.pause, args=(PATIENCE,))
+        waits.start()
+        TEAM.decide(hub, request.id, answer(request, "approve"))
+        waits.join(PATIENCE / 2)
+    assert not waits.is_alive()
+    assert store.is_news(request.id)
+    store.pause(0.001)  # nothing is left that would keep anybody from waiting
 
 
 def test_who_hears_nothing_reads_again(
