@@ -1,5 +1,6 @@
 """`hla policy test --metamorphic`: every example rewritten and judged again; for people, as JSON, as JUnit XML."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -13,7 +14,7 @@ from humanlayer_agent.cli.shared.records import RewritingRecord
 from humanlayer_agent.errors import ConfigError, did_you_mean
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.language.policy import Policy
-from humanlayer_agent.policy_tools.metamorphic.run import Checked, Failure, examples_of, run, select
+from humanlayer_agent.policy_tools.metamorphic.run import MOST_DEALT, Checked, Failure, examples_of, run, select
 from humanlayer_agent.safe_text import one_line, visible
 
 Results = Sequence[tuple[Policy, Sequence[Checked]]]
@@ -26,6 +27,7 @@ def run_metamorphic(
     transformations: str,
     rules: str = "",
     again: bool = False,
+    thorough: bool = False,
     confined: bool,
     format: str,
 ) -> int:
@@ -38,6 +40,7 @@ def run_metamorphic(
         transformations: names, separated by commas, with wildcards; "" for all.
         rules: ids of rules, separated by commas, with wildcards; "" for those of one's own.
         again: judge also what is remembered.
+        thorough: judge each rewriting of all commands of a rule.
         format: table, json, jsonl or junit.
 
     Raises:
@@ -52,11 +55,18 @@ def run_metamorphic(
             continue
         with _progress(policy.name) as progress:
             found = run(
-                policy, seed=seed, rules=mine, names=names, confined=confined, remember=not again, progress=progress
+                policy,
+                seed=seed,
+                rules=mine,
+                names=names,
+                most=None if thorough else MOST_DEALT,
+                confined=confined,
+                remember=not again,
+                progress=progress,
             )
             results.append((policy, found))
     if format == "table":
-        _text(results, seed, own=not chosen)
+        _text(results, seed, own=not chosen, thorough=thorough)
     elif format == "junit":
         _junit(results)
     else:
@@ -86,7 +96,7 @@ def _named(patterns: str) -> list[str]:
 # ---- for people -------------------------------------------------------------------------------------------
 
 
-def _text(results: Results, seed: int, *, own: bool) -> None:
+def _text(results: Results, seed: int, *, own: bool, thorough: bool) -> None:
     for policy, found in results:
         for (place, chain), failures in _alike(found).items():
             failure = min(failures, key=lambda each: len(each.rewritten))
@@ -101,6 +111,9 @@ def _text(results: Results, seed: int, *, own: bool) -> None:
         if remembered := sum(checked.remembered for checked in found):
             said += f"; {remembered} as they were judged before (--again judges them)"
         print(f"{policy.name}: {said}")
+        commands = Counter(rule for rule, _ in {(c.example.rule.id, c.example.command) for c in found})
+        if not thorough and any(count > MOST_DEALT for count in commands.values()):
+            print(f"{policy.name}: each rewriting of {MOST_DEALT} commands of a rule, in turns (--thorough: of all)")
         left_out = len({e.rule.id for e in examples_of(policy, ["*"])} - {e.rule.id for e in examples_of(policy)})
         if own and left_out:
             print(f"{policy.name}: {left_out} rules that ship are left out: --rules '*' judges them with your policy")

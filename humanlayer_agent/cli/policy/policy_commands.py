@@ -144,12 +144,16 @@ def run_tests(
         ),
     ] = "",
     again: Annotated[bool, typer.Option("--again", help="Judge also what is remembered, with --metamorphic.")] = False,
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help="Rewrite each example in every way, with --metamorphic.")
+    ] = False,
     confined: ConfinedOption = False,
 ) -> None:
     """Run the tests that stand in the rules: decision and rule are asserted, every failure is shown.
 
-    With --metamorphic, rules that ship are left out of your policy unless --rules names them; what was judged once is
-    remembered for as long as the rule's examples, what the policy decides and this program are the same.
+    With --metamorphic, rules that ship are left out of your policy unless --rules names them; each way to rewrite is
+    tried on three examples of a rule, and with --thorough on all; what was judged once is remembered for as long as the
+    rule's examples, what the policy decides and this program are the same.
 
     Examples: hla policy test ./policy.yaml;  hla policy test ./policy.yaml --metamorphic --rules 'own-*,deploys'
     """
@@ -163,12 +167,13 @@ def run_tests(
             transformations=transformations,
             rules=rules,
             again=again,
+            thorough=thorough,
             confined=confined,
             format=output,
         )
         raise typer.Exit(code)
-    if rules or again:
-        raise typer.BadParameter("--rules and --again go with --metamorphic")
+    if rules or again or thorough:
+        raise typer.BadParameter("--rules, --again and --thorough go with --metamorphic")
     from humanlayer_agent.cli.policy.test import print_results
     from humanlayer_agent.policy.language import examples
 

@@ -1,7 +1,7 @@
 """All transformations, by name."""
 
 import random
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 
 from humanlayer_agent.policy_tools.metamorphic import argv, layout, options, paths, templates, words
@@ -21,6 +21,14 @@ def transformations() -> MappingProxyType[str, Transformation]:
     return MappingProxyType(found)
 
 
+@cache
+def on_what_words_say() -> frozenset[str]:
+    """The names of the transformations that hang on what the words of a line are: they apply to few lines, and to each
+    in another way. The others write whatever it is in the same way.
+    """
+    return frozenset(each.name for module in (options, paths) for each in module.transformations())
+
+
 def rewrite(text: str, names: tuple[str, ...], *, seed: int, cwd: str, home: str) -> str | None:
     """`text` rewritten by the named transformations, one after the other; None where one does not apply.
 
@@ -31,7 +39,7 @@ def rewrite(text: str, names: tuple[str, ...], *, seed: int, cwd: str, home: str
         ':; rm -r -f x'
     """
     for name in names:
-        line = Line.read(text, cwd=cwd, home=home)
+        line = _line(text, cwd, home)
         if line is None:
             return None
         changed = transformations()[name].apply(line, random.Random(f"{seed}\0{name}\0{text}"))
@@ -39,3 +47,9 @@ def rewrite(text: str, names: tuple[str, ...], *, seed: int, cwd: str, home: str
             return None
         text = changed
     return text
+
+
+@lru_cache(maxsize=256)
+def _line(text: str, cwd: str, home: str) -> Line | None:
+    """Read a line once for all transformations: without, metamorphic tests of a rule take half as long again."""
+    return Line.read(text, cwd=cwd, home=home)

@@ -1,6 +1,7 @@
 """Running metamorphic tests: every example of a policy is rewritten, and judged again."""
 
 import json
+import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +17,7 @@ from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.examples import Example
 from humanlayer_agent.policy.language.policy import Given, Policy, Rule
 from humanlayer_agent.policy.language.sources import BUILTIN
-from humanlayer_agent.policy_tools.metamorphic.all_transformations import rewrite, transformations
+from humanlayer_agent.policy_tools.metamorphic.all_transformations import on_what_words_say, rewrite, transformations
 from humanlayer_agent.policy_tools.metamorphic.memory import Memory
 from humanlayer_agent.policy_tools.metamorphic.templates import as_data, places_of_data
 from humanlayer_agent.shell import Program
@@ -26,6 +27,11 @@ DATA = "data"
 """The text that stands in a place of data when nothing is wrong with it."""
 MOST_STEPS = 3
 """How many transformations are composed at most."""
+MOST_DEALT = 3
+"""Of so many commands of a rule each rewriting is judged by `hla policy test --metamorphic`, but for those that hang on
+what its words are; each command has its turn. Of 97 faults that were put into three rules of 16 examples each, as many
+were found as by all rewritings of all examples, in a fifth of the time.
+"""
 _TRIES = 12
 
 
@@ -76,6 +82,8 @@ class Bench:
         self._before: dict[tuple[Given | None, str], PolicyDecision] = {}
         self._deciding: dict[tuple[str, ...], Rules] = {}
         self._said: Given | None = None
+        allowing = (each.decision == "allow" or each.confined for each in policy.rules)
+        self._lets_through = self.director.confined or any(allowing)
 
     def judge(self, text: str) -> PolicyDecision:
         """Judge a command line in the circumstances that were set last."""
@@ -128,6 +136,13 @@ class Bench:
         judged = self._deciding[before.rules].judge(program, situation)
         return any(hit.rule is not None and hit.verdict >= before.verdict for each in judged for hit in each.hits())
 
+    def may_weaken(self, text: str) -> bool:
+        """Tell whether a text can be judged more mildly: not what is allowed, and what no rule decides only by a rule
+        that allows something.
+        """
+        before = self.before(text)
+        return before.verdict is not Verdict.ALLOW and (bool(before.rules) or self._lets_through)
+
     def hardened(self, text: str, place: str) -> Failure | None:
         """The failure of a text as data, or None where it is judged as any other text there."""
         harmless, rewritten = as_data(place, DATA), as_data(place, text)
@@ -176,6 +191,7 @@ def run(
     names: Sequence[str] | None = None,
     compositions: int = 4,
     share: float = 1.0,
+    most: int | None = None,
     confined: bool = False,
     progress: Progress | None = None,
 ) -> list[Checked]:
@@ -189,6 +205,7 @@ def run(
         names: transformations and places of data; None: all.
         compositions: how many random compositions of two or three each example gets.
         share: the part of all rewritings that is judged (by chance), for a short test.
+        most: of how many commands of a rule each rewriting is judged; None: of all.
         confined: as where what is allowed can be confined.
         progress: is told how far it is.
     """
@@ -202,25 +219,56 @@ def run(
         if id(example.rule) in holding and action.type == "bash":
             mine = commands.setdefault(f"{example.rule.origin} {example.rule.id}", (example.rule, {}))[1]
             mine.setdefault(_key(action.content, example.given), (action.content, []))[1].append(example)
-    asked = {"seed": seed, "names": names, "compositions": compositions, "share": share, "confined": confined}
+    asked = {"seed": seed, "names": names, "compositions": compositions, "share": share, "most": most}
+    asked["confined"] = confined
     memory = Memory(policy, in_force.now, asked | {"name": policy.name}) if remember else None
-    known: dict[str, Found] = {}
+    known: dict[tuple[str, tuple[str, ...]], Found] = {}
     out: list[Checked] = []
     done, of = 0, sum(len(mine) for _, mine in commands.values())
     for rule, mine in commands.values():
         kept = _recalled(bench, memory, rule, {key: found[0].given for key, (_, found) in mine.items()})
+        dealt = _dealt(bench, mine, names, most) if kept is None else {}
         for key, (text, found) in mine.items():
-            if kept is None and key not in known:
+            if kept is None and (key, dealt[key]) not in known:
                 bench.set_around(found[0].given)
-                known[key] = _found(bench, policy, text, names, compositions, share)
-            tried, failures = (known if kept is None else kept)[key]
+                known[key, dealt[key]] = _found(bench, policy, text, dealt[key], names, compositions, share)
+            tried, failures = known[key, dealt[key]] if kept is None else kept[key]
             out += [Checked(example, tried, failures, kept is not None) for example in found]
             done += 1
             if progress is not None:
                 progress(done, of)
         if memory is not None and kept is None:
-            memory.keep(rule, list(mine), {key: _plain(known[key]) for key in mine})
+            memory.keep(rule, list(mine), {key: _plain(known[key, dealt[key]]) for key in mine})
     return out
+
+
+def _dealt(
+    bench: Bench, commands: Mapping[str, tuple[str, list[Example]]], names: Sequence[str], most: int | None
+) -> dict[str, tuple[str, ...]]:
+    """Deal transformations and places of data out to the commands of a rule: each to at most `most` of those that it
+    applies to, from all over them, and to others each time; what hangs on the words of a command to all.
+    """
+    dealt: dict[str, list[str]] = {key: [] for key in commands}
+    stopped = []
+    for key, (text, found) in commands.items():
+        bench.set_around(found[0].given)
+        if bench.may_weaken(text):
+            stopped.append(key)
+    for number, name in enumerate(names):
+        rewriting = name in transformations()
+        left = len(commands) if most is None or name in on_what_words_say() else most
+        for key in _turned(stopped if rewriting else list(commands), number, left):
+            if left and (most is None or not rewriting or bench.rewrite(commands[key][0], (name,)) is not None):
+                dealt[key].append(name)
+                left -= 1
+    return {key: tuple(each) for key, each in dealt.items()}
+
+
+def _turned(keys: Sequence[str], number: int, parts: int) -> Iterator[str]:
+    """All keys, beginning at another one for each number, and then the one that is a `parts`-th of all further on."""
+    count = len(keys)
+    step = next((n for n in range(max(1, count // max(1, parts)), count) if math.gcd(n, count) == 1), 1)
+    yield from (keys[(number + n * step) % count] for n in range(count))
 
 
 def _key(text: str, said: Given | None) -> str:
@@ -232,15 +280,24 @@ Found = tuple[int, tuple[Failure, ...]]
 """How many rewritings of a command were judged, and those that failed."""
 
 
-def _found(bench: Bench, policy: Policy, text: str, names: Sequence[str], compositions: int, share: float) -> Found:
-    """Rewrite and judge one command."""
+def _found(
+    bench: Bench,
+    policy: Policy,
+    text: str,
+    dealt: Sequence[str],
+    names: Sequence[str],
+    compositions: int,
+    share: float,
+) -> Found:
+    """Rewrite and judge one command: by what was dealt out to it, and by compositions of all."""
     from humanlayer_agent.policy_tools.metamorphic.shrink import smallest
 
     rewriting = [name for name in names if name in transformations()]
-    places = [name for name in names if name not in transformations()]
+    single = [name for name in dealt if name in transformations()]
+    places = [name for name in dealt if name not in transformations()]
     chance = random.Random(f"{bench.seed}\0{policy.name}\0{text}")
     judged = [
-        *_rewritten(bench, text, rewriting, compositions, share, chance),
+        *_rewritten(bench, text, single, rewriting, compositions, share, chance),
         *(bench.hardened(text, place) for place in places if chance.random() < share),
     ]
     small = [smallest(bench, failure) for failure in judged if failure is not None]
@@ -273,32 +330,44 @@ def _recalled(
 
 
 def _rewritten(
-    bench: Bench, text: str, names: Sequence[str], compositions: int, share: float, chance: random.Random
+    bench: Bench,
+    text: str,
+    single: Sequence[str],
+    names: Sequence[str],
+    compositions: int,
+    share: float,
+    chance: random.Random,
 ) -> Iterator[Failure | None]:
-    """What came of each rewriting of `text`. What is allowed can't be judged more mildly."""
-    if bench.before(text).verdict is Verdict.ALLOW:
+    """What came of each rewriting of `text`."""
+    if not bench.may_weaken(text):
         return
-    for chain in _chains(bench, text, names, compositions, share, chance):
-        rewritten = bench.rewrite(text, chain)
-        if rewritten is not None:
-            yield bench.compare(text, chain, rewritten)
+    for chain, rewritten in _chains(bench, text, single, names, compositions, share, chance):
+        yield bench.compare(text, chain, rewritten)
 
 
 def _chains(
-    bench: Bench, text: str, names: Sequence[str], compositions: int, share: float, chance: random.Random
-) -> Iterator[tuple[str, ...]]:
-    for name in names:
-        if chance.random() < share:
-            yield (name,)
+    bench: Bench,
+    text: str,
+    single: Sequence[str],
+    names: Sequence[str],
+    compositions: int,
+    share: float,
+    chance: random.Random,
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield each transformation, and some compositions, with what `text` is after them."""
+    for name in single:
+        if chance.random() < share and (rewritten := bench.rewrite(text, (name,))) is not None:
+            yield (name,), rewritten
+    chance = random.Random(f"{bench.seed}\0{text}\0compositions")  # the same ones, whatever was dealt out
     for _ in range(compositions if names else 0):
         if chance.random() < share:
-            chain = _composed(bench, text, names, chance)
+            chain, rewritten = _composed(bench, text, names, chance)
             if len(chain) > 1:
-                yield chain
+                yield chain, rewritten
 
 
-def _composed(bench: Bench, text: str, names: Sequence[str], chance: random.Random) -> tuple[str, ...]:
-    """Two or three transformations by chance, of which each applies to what those before it have written."""
+def _composed(bench: Bench, text: str, names: Sequence[str], chance: random.Random) -> tuple[tuple[str, ...], str]:
+    """Two or three transformations by chance, of which each applies to what those before it have written; and that."""
     chain: tuple[str, ...] = ()
     wanted = chance.randint(2, MOST_STEPS)
     for _ in range(_TRIES):
@@ -308,4 +377,4 @@ def _composed(bench: Bench, text: str, names: Sequence[str], chance: random.Rand
             text, chain = rewritten, (*chain, name)
         if len(chain) == wanted:
             break
-    return chain
+    return chain, text

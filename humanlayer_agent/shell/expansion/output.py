@@ -138,8 +138,12 @@ def _cat(words: list[str], stdin: str | None) -> str | None:
     return stdin if not words or words == ["-"] else None
 
 
+_TEE_OPTIONS = frozenset({"-a", "--append", "-i", "--ignore-interrupts", "-p", "--"})
+"""Options of tee with which it prints what it reads too."""
+
+
 def _tee(words: list[str], stdin: str | None) -> str | None:
-    return stdin if not any(word.startswith("-") and word != "-a" for word in words) else None
+    return stdin if all(word in _TEE_OPTIONS or not word.startswith("-") for word in words) else None
 
 
 def _base64(words: list[str], stdin: str | None) -> str | None:

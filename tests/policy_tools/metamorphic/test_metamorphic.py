@@ -16,7 +16,7 @@ from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.language.loader import find, load
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy_tools.metamorphic import memory
-from humanlayer_agent.policy_tools.metamorphic.all_transformations import rewrite, transformations
+from humanlayer_agent.policy_tools.metamorphic.all_transformations import on_what_words_say, rewrite, transformations
 from humanlayer_agent.policy_tools.metamorphic.run import Checked, Failure, examples_of, run, select
 from humanlayer_agent.policy_tools.metamorphic.shrink import smaller
 from humanlayer_agent.policy_tools.metamorphic.templates import as_data, places_of_data
@@ -189,13 +189,70 @@ def test_results_for_programs(policy_of: Callable[[str], Path], capsys: pytest.C
 def test_what_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "test", "guard", "--metamorphic", "--transformations", "tabs,as-echo", "--seed", "3"]) == 0
     assert re.fullmatch(
-        r"guard: ([0-9]+) of \1 examples passed, [0-9]+ rewritings with seed 3\n", capsys.readouterr().out
+        r"guard: ([0-9]+) of \1 examples passed, [0-9]+ rewritings with seed 3\n"
+        r"guard: each rewriting of 3 commands of a rule, in turns \(--thorough: of all\)\n",
+        capsys.readouterr().out,
     )
 
 
 def test_a_name_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "test", "guard", "--metamorphic", "--transformations", "tabz"]) != 0
     assert "no transformation is called tabz; did you mean tabs?" in capsys.readouterr().err
+
+
+# ---- dealt out ----------------------------------------------------------------------------------------------
+
+MANY = 'when: {program: frob}, tests: {match: [frob a, sudo frob b, frob c | cat, "frob -x d", frob e, frob f; ls, frob g]}'
+
+
+def test_each_way_to_rewrite_is_tried_on_some_commands_of_a_rule_and_each_command_in_turn(
+    policy_of: Callable[[str], Path],
+) -> None:
+    policy = load(policy_of(MANY))
+    for names, tried in ((["tabs"], 3), (["tabs", "group", "bash-c", "eval"], 12), (["as-echo", "as-echo-octal"], 6)):
+        found = run(policy, names=names, compositions=0, most=3)
+        assert sum(each.tried for each in found) == tried
+    everything = select(())
+    dealt = run(policy, compositions=0, most=3)
+    assert all(each.tried > 40 for each in dealt), "each command has its turn"
+    alone = {name: sum(each.tried for each in run(policy, names=[name], compositions=0)) for name in everything[::9]}
+    for name, of_all in alone.items():
+        dealt_out = sum(each.tried for each in run(policy, names=[name], compositions=0, most=3))
+        assert dealt_out == (of_all if name in on_what_words_say() else min(3, of_all)), name
+
+
+def test_what_hangs_on_the_words_of_a_command_is_tried_on_all(policy_of: Callable[[str], Path]) -> None:
+    """A rule that knows one of its sixteen commands by the spelling of its program alone."""
+    plain = ", ".join(f"frob {letter}" for letter in "abcdefghijklmno")
+    policy = load(
+        policy_of(f"when: {{any: [{{argv: [trob, x]}}, {{program: frob}}]}}, tests: {{match: [trob x, {plain}]}}")
+    )
+    found = run(policy, compositions=0, most=3, names=["usr-bin"])
+    assert [f.rewritten for each in found for f in each.failures] == ["/usr/bin/trob x"]
+
+
+@pytest.mark.parametrize(("more", "tried"), [("", 0), ("  - {id: a, decision: allow, when: {program: ls}}\n", 1)])
+def test_what_the_default_asks_about_gets_milder_only_by_a_rule_that_allows(
+    policy_of: Callable[[str], Path], more: str, tried: int
+) -> None:
+    path = policy_of('when: {program: frob}, tests: {not_match: ["trob a"]}')
+    path.write_text(path.read_text().replace("unmatched: allow", "unmatched: ask") + more)
+    found = run(load(path, tested=False), names=["tabs"], compositions=0)
+    assert [each.tried for each in found] == [tried]
+
+
+def test_everything_is_tried_where_that_is_asked_for(
+    policy_of: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(policy_of(MANY))
+    arguments = ["policy", "test", path, "--metamorphic", "--transformations", "as-echo"]
+    assert main(arguments) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "mine: 7 of 7 examples passed, 3 rewritings with seed 0"
+    assert second == "mine: each rewriting of 3 commands of a rule, in turns (--thorough: of all)"
+    assert main([*arguments, "--thorough"]) == 0
+    assert capsys.readouterr().out == "mine: 7 of 7 examples passed, 7 rewritings with seed 0\n"
+    assert main(["policy", "test", path, "--thorough"]) == 2
 
 
 # ---- by rule, and remembered ------------------------------------------------------------------------------

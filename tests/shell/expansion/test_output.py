@@ -14,7 +14,7 @@ SHAPES = [
     "printf %b {q}", "printf '%b-%b' {q} x", "printf '%b' a {q}", "printf 'x%by%s' {q}", "echo -e {q}", "echo -ne {q} b",
     "echo {q}", "printf {q}", "cat <<< {q}", "cat <<< \"$x\"", "cat <<< $x", "cat <<< \"$(cat <<< \"$x\")\"", "cat <<< \"$x\"'$x'", "cat <<< \"$@\"", "env -u y cat <<< {q}", "cat <<< a\"$x\"", "cat <<'E'\n{t}\nE", "cat <<E\nplain\nE",
     "cat <<E\n$x\nE", "cat <<-'E'\n\t{t}\n\tE", "printf %s {q} | cat", "cat <<< {q} | rev", "base64 -d <<< aGxhCg==",
-    "printf %s {q} | tee /dev/null", "printf %s {q} | tee -a /dev/null | cat", "cat < /dev/null <<< {q}", "cat 0<<< {q}",
+    "printf %s {q} | tee /dev/null", "printf %s {q} | tee -i --append -- /dev/null", "printf %s {q} | tee -a /dev/null | cat", "cat < /dev/null <<< {q}", "cat 0<<< {q}",
     "cat 3<<< {q}", ": | printf %s {q}", "y=1 printf %s {q}", "y=1 x=2 printf '%s' \"$x\"", "POSIXLY_CORRECT=1 echo -n {q}", "ls /none | echo {q}", "ls | cat", "printf a | : | cat", "command cat <<< {q}", "command -- printf %s {q}", "env -- x=1 y= cat <<< {q}", "env printf %b {q}",
     "nice -n 5 timeout 5s cat <<< {q}", "/usr/bin/printf %s {q} | stdbuf -oL /bin/cat", "setsid -w nohup cat <<< {q}",
     "env POSIXLY_CORRECT=1 echo -n {q}", "env -i printf %s {q}", "timeout x cat <<< {q}", "f() { printf %s \"$1\" {q}; }; f a", "tr a b <<< {q}", "cat <<< ~", "cat <<< {q} > /dev/null", "printf %b", "printf '%b%b' {q}",
