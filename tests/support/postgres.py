@@ -39,10 +39,12 @@ class LocalServer:
 
     Args:
         durable: True flushes to the disk, as a real one does.
+        connections: so many may be open at once.
     """
 
-    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+    def __init__(self, folder: Path, *, durable: bool = False, connections: int = 60) -> None:
         self.folder = folder
+        self._connections = connections
         self._durable = durable
         self._unused: list[str] = []
         self._programs = programs()
@@ -61,9 +63,8 @@ class LocalServer:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         flush = "on" if self._durable else "off"
-        settings = (
-            f"-k {self.folder} -c listen_addresses='' -c fsync={flush} -c shared_buffers=16MB -c max_connections=60"
-        )
+        limits = f"-c shared_buffers=16MB -c max_connections={self._connections}"
+        settings = f"-k {self.folder} -c listen_addresses='' -c fsync={flush} {limits}"
         self._run("pg_ctl", "-D", self.folder / "data", "-w", "-o", settings, "-l", self.folder / "log", "start")
 
     def kill(self) -> None:
@@ -130,13 +131,13 @@ class LocalServer:
 
 
 @contextmanager
-def local_server(*, durable: bool = False) -> Iterator[LocalServer]:
+def local_server(*, durable: bool = False, connections: int = 60) -> Iterator[LocalServer]:
     """A server, or a skipped test where PostgreSQL is not installed."""
     if programs() is None:
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
     folder = Path(tempfile.mkdtemp(prefix="hla-pg-"))  # the path of a socket is at most 107 characters
     try:
-        server = LocalServer(folder, durable=durable)
+        server = LocalServer(folder, durable=durable, connections=connections)
         try:
             yield server
         finally:
