@@ -90,7 +90,10 @@ def check(name: str, profiles: "Profiles", environ: Mapping[str, str] | None = N
 
 def uninstalled(name: str, profiles: "Profiles") -> str:
     """Say what has to be installed before the channel `name` can be served, and how; "" where nothing has."""
-    extra, modules = _NEEDED[profiles.channels[name].type]
+    settings = profiles.channels[name]
+    extra, modules = _NEEDED[settings.type]
+    if getattr(settings, "mode", "") == "http":
+        extra, modules = f"{extra},web", (*modules, "uvicorn")
     try:
         for module in modules:
             import_module(module)

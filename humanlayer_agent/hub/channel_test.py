@@ -65,7 +65,11 @@ def try_channel(
     people = authority.may_answer(rule, requester)
     store.open_run(run)
     try:
-        channel.start(StoreDesk(store, channel.name, authority, signer))
+        try:
+            channel.start(StoreDesk(store, channel.name, authority, signer))
+        except ChannelError:
+            if store.surfaces.lease(channel.name) is None:
+                raise  # else a hub serves it, at the same address, and receives the answer
         now = now_ms()
         request = store.create_request(
             ApprovalRequest(

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from humanlayer_agent.channels.web.channel import PageServer
+from humanlayer_agent.channels.http_server import PageServer
 from humanlayer_agent.channels.web.pages import Pages
 from humanlayer_agent.channels.web.request_checks import Guard
 from humanlayer_agent.policy_tools.trial import Answer, Setting, Trials, failed

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FILE = "channels.yaml"
 MAX_EXTENDS = 8
+SHIPPED = ("terminal", "slack", "slack-http", "email", "web")
+"""The channels files that ship: `extends: [builtin:NAME]`."""
 _HOLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 _OWN_SECRETS = {"slack": ("SLACK_",), "email": ("SMTP_", "IMAP_", "EMAIL_", "MAIL_")}
 """What the names of a channel type's secret variables begin with, unless the user's own file lists others."""
@@ -226,7 +228,7 @@ def _read(
     profile = check(filled)
     for n, name in enumerate(profile.extends):
         if not name.startswith(sources.BUILTIN):
-            raise document.error(("extends", n), f"{name!r}: expected builtin:NAME (terminal, slack, email, web)")
+            raise document.error(("extends", n), f"{name!r}: expected builtin:NAME ({', '.join(SHIPPED)})")
         try:
             base = _shipped(name.removeprefix(sources.BUILTIN))
         except ConfigError as error:
@@ -265,11 +267,7 @@ def _shipped(name: str) -> Path:
 
 
 def _name(path: Path) -> str:
-    return (
-        f"{sources.BUILTIN}{path.stem}"
-        if path.parent.name == "channels" and path.stem in ("terminal", "slack", "email", "web")
-        else str(path)
-    )
+    return f"{sources.BUILTIN}{path.stem}" if path.parent.name == "channels" and path.stem in SHIPPED else str(path)
 
 
 # ---- checks -----------------------------------------------------------------------------------------

@@ -38,6 +38,21 @@ _SLACK_API = r"^(https://(slack|slack-gov)\.com/api/|http://127\.0\.0\.1:[0-9]{1
 Duration = Annotated[int, BeforeValidator(milliseconds), WithJsonSchema(dict(DURATION_SCHEMA))]
 
 
+Listen = Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:]+\]|[0-9.]+):[0-9]{1,5}$")]
+
+
+def _is_own(listen: str) -> bool:
+    """Tell whether an address and port to listen at can be reached from this machine alone."""
+    address, _, port = listen.rpartition(":")
+    try:
+        own = ip_address(address.strip("[]")).is_loopback
+    except ValueError as error:
+        raise ValueError(f"listen: {error}") from None
+    if not 0 < int(port) < 65536:
+        raise ValueError(f"listen: {port} is no port")
+    return own
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -71,14 +86,54 @@ class Terminal(_Strict):
 
 
 class Slack(_Strict):
+    """A Slack channel. With `mode: socket` the hub opens connections to Slack; with `mode: http` Slack sends requests
+    to `listen` and `path` by way of a TLS proxy of yours, signed with the app's signing secret.
+
+    `app_token_env` and `connections` are of the first mode alone, `signing_secret_env`, `listen`, `path` and `peers`
+    (the addresses of a proxy that is not on this machine) of the second.
+    """
+
     type: Literal["slack"]
-    mode: Literal["socket"] = "socket"
+    mode: Literal["socket", "http"] = "socket"
     post_to: Annotated[str, Field(pattern=r"^(\$\{[A-Z0-9_]+\}|[CGD][A-Z0-9]{2,20})$")]
     bot_token_env: Variable = "SLACK_BOT_TOKEN"
-    app_token_env: Variable = "SLACK_APP_TOKEN"
+    app_token_env: Variable | None = None
     connections: Annotated[int, Field(ge=1, le=4)] = 2
+    signing_secret_env: Variable | None = None
+    listen: Listen = "127.0.0.1:8766"
+    path: Annotated[str, Field(pattern=r"^/[A-Za-z0-9._~/-]{0,200}$")] = "/slack"
+    peers: Annotated[list[IPvAnyAddress], Field(max_length=16)] = []
     pace: Annotated[float, Field(ge=0, le=60)] = 1.0
     api_url: Annotated[str, Field(pattern=_SLACK_API)] = "https://slack.com/api/"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_mode(cls, value: Any) -> Any:
+        """Name the variable of the secret that the mode takes; what belongs to the other mode is a mistake."""
+        if not isinstance(value, dict):
+            return value
+        http = value.get("mode") == "http"
+        for key in _OF_SOCKET_MODE if http else _OF_HTTP_MODE:
+            if key in value:
+                raise ValueError(f"{key} is of mode {_mode(not http)}, and this is mode {_mode(http)}")
+        key, name = ("signing_secret_env", "SLACK_SIGNING_SECRET") if http else ("app_token_env", "SLACK_APP_TOKEN")
+        return {key: name, **value}
+
+    @model_validator(mode="after")
+    def _private(self) -> "Slack":
+        if not _is_own(self.listen) and not self.peers:
+            raise ValueError(
+                "listen: it has no TLS of its own, so it listens on 127.0.0.1 only, or behind a proxy: name its peers"
+            )
+        return self
+
+
+_OF_SOCKET_MODE = ("app_token_env", "connections")
+_OF_HTTP_MODE = ("signing_secret_env", "listen", "path", "peers")
+
+
+def _mode(http: bool) -> str:
+    return "http" if http else "socket"
 
 
 class Server(_Strict):
@@ -140,21 +195,14 @@ class Web(_Strict):
     """The web inbox. It listens on this machine alone, unless all that reaches it comes by a proxy."""
 
     type: Literal["web"]
-    listen: Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:]+\]|[0-9.]+):[0-9]{1,5}$")] = "127.0.0.1:8765"
+    listen: Listen = "127.0.0.1:8765"
     public_url: PublicUrl | None = None
     hosts: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?$")]] = []
     proxy: Proxy | None = None
 
     @model_validator(mode="after")
     def _private(self) -> "Web":
-        address, _, port = self.listen.rpartition(":")
-        try:
-            local = ip_address(address.strip("[]")).is_loopback
-        except ValueError as error:
-            raise ValueError(f"listen: {error}") from None
-        if not 0 < int(port) < 65536:
-            raise ValueError(f"listen: {port} is no port")
-        if not local and self.proxy is None:
+        if not _is_own(self.listen) and self.proxy is None:
             raise ValueError(
                 "listen: it has no TLS of its own, so it listens on 127.0.0.1 only, or behind a proxy: name its peers"
             )

@@ -120,7 +120,8 @@ class SlackApi:
     """Slack's Web API with an app's two tokens. Thread-safe.
 
     Args:
-        bot_token, app_token: the tokens; `bot_variable` and `app_variable` are named where one is wrong.
+        bot_token, app_token: the tokens (the second one is for Socket Mode, and None where that is not used);
+            `bot_variable` and `app_variable` are named where one is wrong.
         url: base address of the Web API.
         channel: where it posts; for messages about errors only.
 
@@ -132,7 +133,14 @@ class SlackApi:
     """
 
     def __init__(
-        self, *, bot_token: str, app_token: str, bot_variable: str, app_variable: str, url: str, channel: str = ""
+        self,
+        *,
+        bot_token: str,
+        app_token: str | None,
+        bot_variable: str,
+        app_variable: str,
+        url: str,
+        channel: str = "",
     ) -> None:
         self.seal = Seal(bot_token)
         self.bot_variable = bot_variable
@@ -140,7 +148,7 @@ class SlackApi:
             (bot_token, "xoxb-", bot_variable, "the bot token, under OAuth & Permissions"),
             (app_token, "xapp-", app_variable, "the app-level token, under Basic Information"),
         ):
-            if not token.startswith(begins):
+            if token is not None and not token.startswith(begins):
                 raise ConfigError(f"{variable} must hold {what} of the app, which begins with {begins}")
         self._names = {"bot": bot_variable, "app": app_variable, "channel": channel}
         self._loopback = urlsplit(url).hostname in _LOOPBACK
@@ -221,7 +229,7 @@ class SlackApi:
 
     def socket_url(self) -> str:
         """A fresh address for one Socket Mode connection. Raises as `call` does."""
-        url = str(self.call("apps.connections.open", token=self._app_token).get("url") or "")
+        url = str(self.call("apps.connections.open", token=self._app_token or "").get("url") or "")
         if not self._is_slack(url, "wss", "ws"):
             raise SlackError("Slack names an address for Socket Mode that is not Slack's", "bad_url")
         return url

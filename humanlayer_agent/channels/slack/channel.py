@@ -13,9 +13,10 @@ from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outc
 from humanlayer_agent.channels.slack import blocks, bulk_answers, health, message
 from humanlayer_agent.channels.slack.api import GONE, Identity, SlackApi, SlackError
 from humanlayer_agent.channels.slack.clicks import Clicks
+from humanlayer_agent.channels.slack.envelopes import Handle, Receives, Reply
 from humanlayer_agent.channels.slack.message import Attachment, Message, Shown
 from humanlayer_agent.channels.slack.people import USERGROUP, Directory
-from humanlayer_agent.channels.slack.socket_mode import Receiver, Reply
+from humanlayer_agent.channels.slack.socket_mode import Receiver
 
 Json = dict[str, Any]
 _log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class SlackChannel:
         post_to: id of the Slack channel.
         usergroups: TEAM/GROUP of those that may answer.
         connections: how many Socket Mode connections to keep open.
+        receiver: makes another way by which clicks come in than Socket Mode.
         pace: seconds between two messages; Slack takes about one a second in a channel.
         clock: ms since the epoch.
     """
@@ -63,6 +65,7 @@ class SlackChannel:
         usergroups: Iterable[str] = (),
         connections: int = 2,
         pace: float = 1.0,
+        receiver: Callable[[Handle], Receives] | None = None,
         clock: Callable[[], int] = now_ms,
     ) -> None:
         self.name = name
@@ -79,7 +82,9 @@ class SlackChannel:
         self._tries: dict[str, int] = {}
         self._clicks: Clicks | None = None
         self._desk: Desk | None = None
-        self.receiver = Receiver(self._socket_url, self._handle, count=connections)
+        self.receiver: Receives = (
+            receiver(self._handle) if receiver else Receiver(self._socket_url, self._handle, count=connections)
+        )
 
     def start(self, desk: Desk) -> None:
         self._desk = desk
@@ -98,7 +103,7 @@ class SlackChannel:
         self.receiver.close(timeout)
 
     def health(self) -> Health:
-        return health.check(self._api, self._post_to, self._usergroups, self.receiver.connections)
+        return health.check(self._api, self._post_to, self._usergroups, self.receiver.reception)
 
     def _socket_url(self) -> str:
         self._api.identity()  # before anything comes in: no click has to wait for it

@@ -25,9 +25,9 @@ from humanlayer_agent.channels.contract import Desk, Ref
 from humanlayer_agent.channels.offers import EARLIER, foresight
 from humanlayer_agent.channels.slack import blocks, bulk_answers, forms, message
 from humanlayer_agent.channels.slack.api import SlackApi
+from humanlayer_agent.channels.slack.envelopes import INTERACTIVE, Reply
 from humanlayer_agent.channels.slack.people import Directory
 from humanlayer_agent.channels.slack.seal import Seal
-from humanlayer_agent.channels.slack.socket_mode import Reply
 from humanlayer_agent.errors import ChannelError, StoreError
 from humanlayer_agent.safe_text import characters
 
@@ -152,7 +152,7 @@ class Clicks:
             StoreError: nothing was written down: it must not be acknowledged.
         """
         payload = envelope.get("payload")
-        if envelope.get("type") != "interactive" or not isinstance(payload, dict):
+        if envelope.get("type") != INTERACTIVE or not isinstance(payload, dict):
             return Reply()
         if payload.get("type") == "block_actions":
             return self._clicked(payload)

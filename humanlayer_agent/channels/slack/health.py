@@ -5,7 +5,7 @@ from typing import Any
 
 from humanlayer_agent.channels.contract import Health
 from humanlayer_agent.channels.slack.api import Identity, SlackApi
-from humanlayer_agent.channels.slack.socket_mode import Connections
+from humanlayer_agent.channels.slack.envelopes import Reception
 from humanlayer_agent.errors import ChannelError
 
 NEEDED = ("chat:write", "files:write", "users:read")
@@ -13,17 +13,14 @@ _READS = {"C": ("channels:read", "channels:history"), "G": ("groups:read", "grou
 """Scopes by what the id of a conversation begins with. (A private channel may begin with C too.)"""
 
 
-def check(api: SlackApi, channel: str, usergroups: Collection[str], connections: Connections) -> Health:
+def check(api: SlackApi, channel: str, usergroups: Collection[str], reception: Reception) -> Health:
     """Ask Slack about everything that a delivery and a click need."""
     problems: list[str] = []
-    facts: dict[str, Any] = {
-        "connections": connections.open,
-        "connections that Slack counts": connections.counted,
-    }
+    facts: dict[str, Any] = dict(reception.facts)
     try:
         identity = api.ask_identity()
     except ChannelError as error:
-        return Health(False, (str(error), *_connection_problems(connections)), facts)
+        return Health(False, (str(error), *reception.problems), facts)
     facts |= {"team": identity.team, "app": identity.app, "scopes": sorted(identity.scopes)}
     problems += _scope_problems(identity, channel, usergroups)
     problems += _team_problems(identity, usergroups)
@@ -41,7 +38,7 @@ def check(api: SlackApi, channel: str, usergroups: Collection[str], connections:
             api.call("usergroups.users.list", usergroup=group.partition("/")[2])
         except ChannelError as error:
             problems.append(f"user group {group}: {error}")
-    problems += _connection_problems(connections)
+    problems += reception.problems
     return Health(not problems, tuple(dict.fromkeys(problems)), facts)
 
 
@@ -57,17 +54,3 @@ def _scope_problems(identity: Identity, channel: str, usergroups: Collection[str
 def _team_problems(identity: Identity, usergroups: Collection[str]) -> list[str]:
     strange = [group for group in usergroups if not group.startswith(f"{identity.team}/")]
     return [f"user group {group} is of another workspace than the app ({identity.team})" for group in strange]
-
-
-def _connection_problems(connections: Connections) -> list[str]:
-    found = []
-    if connections.problem:
-        found.append(connections.problem)
-    elif not connections.open:
-        found.append("no Socket Mode connection is open (yet)")
-    if connections.counted > connections.ours:
-        found.append(
-            f"Slack counts {connections.counted} connections of this app, and {connections.ours} are ours: another "
-            "program gets some of the clicks; it must use the same store, or an app of its own"
-        )
-    return found

@@ -14,34 +14,23 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-Json = dict[str, Any]
+from humanlayer_agent.channels.slack.envelopes import WORKERS, Handle, Json, Reception, follow_up, reply_to
+
 _log = logging.getLogger(__name__)
 
 PING_SECONDS = 5.0
 PONG_SECONDS = 10.0
 """A peer that is silent for so long after a ping is gone."""
-STALE_SECONDS = 2.5
-"""An envelope that could not be looked at for so long is dropped: Slack is telling the human that it failed."""
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 60.0
 _SHORT_LIFE = 1.0
 _MAX_BYTES = 8 * 2**20
-_WORKERS = 8
 _REASONS: Mapping[str, float] = MappingProxyType({"too_many_websockets": 10.0, "link_disabled": 60.0})
 """Why Slack ends a connection -> seconds to wait before the next, where it is not at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The answer to an envelope: the payload of the acknowledgement, and what is to be done after it was sent."""
-
-    payload: Json | None = None
-    after: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +59,7 @@ class Receiver:
     def __init__(
         self,
         open_url: Callable[[], str],
-        handle: Callable[[Json], Reply],
+        handle: Handle,
         *,
         count: int = 2,
         ping: float = PING_SECONDS,
@@ -87,7 +76,7 @@ class Receiver:
         self._delay = 0.0
         self._problem = ""
         self._counted = self._ours = 0
-        self._pool = ThreadPoolExecutor(_WORKERS, "slack")
+        self._pool = ThreadPoolExecutor(WORKERS, "slack")
 
     def start(self) -> None:
         threading.Thread(target=self._keep, name="slack-connect", daemon=True).start()
@@ -96,6 +85,18 @@ class Receiver:
     def connections(self) -> Connections:
         with self._changed:
             return Connections(len(self._live), self._counted, self._ours, self._problem)
+
+    @property
+    def reception(self) -> Reception:
+        """How well envelopes come in."""
+        now = self.connections
+        found = [now.problem] if now.problem else [] if now.open else ["no Socket Mode connection is open (yet)"]
+        if now.counted > now.ours:
+            found.append(
+                f"Slack counts {now.counted} connections of this app, and {now.ours} are ours: another "
+                "program gets some of the clicks; it must use the same store, or an app of its own"
+            )
+        return Reception(tuple(found), {"connections": now.open, "connections that Slack counts": now.counted})
 
     def wait_open(self, seconds: float) -> bool:
         """Wait until all connections are open; whether they are."""
@@ -218,29 +219,18 @@ class Receiver:
     # ---- envelopes ----------------------------------------------------------------------------------
 
     def _answer(self, connection: ClientConnection, envelope: Json, received: float) -> None:
-        after = None
         try:
-            if time.monotonic() - received > STALE_SECONDS:
-                _log.warning("slack: too busy: a click was dropped, and not acknowledged")
-                return
-            try:
-                reply = self._handle(envelope)
-            except Exception as error:
-                _log.warning("slack: a click was not acknowledged: %s", error or type(error).__name__)
-                return
-            after = reply.after
-            answer = {"envelope_id": envelope["envelope_id"]}
-            with suppress(ConnectionClosed):  # it is written down, and Slack shows a warning sign
-                connection.send(json.dumps(answer | ({"payload": reply.payload} if reply.payload else {})))
+            reply = reply_to(self._handle, envelope, received)
+            if reply is not None:
+                answer = {"envelope_id": envelope["envelope_id"]}
+                with suppress(ConnectionClosed):  # it is written down, and Slack shows a warning sign
+                    connection.send(json.dumps(answer | ({"payload": reply.payload} if reply.payload else {})))
         finally:
             with self._changed:
                 self._busy -= 1
                 self._changed.notify_all()
-        if after is not None:
-            try:
-                after()
-            except Exception as error:
-                _log.info("slack: after a click: %s", error)
+        if reply is not None:
+            follow_up(reply)
 
 
 def _about(seconds: float) -> float:

@@ -26,7 +26,6 @@ from humanlayer_agent.channels.batches import SEVERAL, alike
 from humanlayer_agent.channels.contract import Desk
 from humanlayer_agent.channels.offers import EARLIER
 from humanlayer_agent.channels.web import pages
-from humanlayer_agent.channels.web.connections import caller
 from humanlayer_agent.channels.web.request_checks import Guard, Peers
 from humanlayer_agent.channels.web.sessions import (
     FORM_SECONDS,
@@ -37,6 +36,7 @@ from humanlayer_agent.channels.web.sessions import (
     Shelf,
     Tries,
     Visitor,
+    caller,
 )
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.safe_text import one_line

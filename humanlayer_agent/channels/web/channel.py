@@ -1,9 +1,6 @@
 """The channel of type `web`: it shows requests on pages that a thread of this process serves."""
 
 import os
-import socket
-import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -14,106 +11,14 @@ from starlette.requests import Request
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.channels.answer_tokens import Tokens, folded
 from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref
+from humanlayer_agent.channels.http_server import Limits, PageServer
 from humanlayer_agent.channels.web.app import MailLinks, Site, build_app
 from humanlayer_agent.channels.web.sessions import LoginCode
 from humanlayer_agent.errors import ChannelError
-from humanlayer_agent.locations import note_port
 from humanlayer_agent.processes.identity import os_user
 
 if TYPE_CHECKING:
-    import uvicorn
-    from starlette.types import ASGIApp
-
     from humanlayer_agent.channels.settings.schema import Web
-    from humanlayer_agent.channels.web.connections import Limits
-
-STARTING = 10.0
-"""Seconds that the server may take to begin."""
-
-WAITING = 1024
-"""Connections that wait to be taken in."""
-
-
-class PageServer:
-    """A web server on a thread of this process, at one address of this machine.
-
-    Args:
-        listen: the address and the port.
-        limits: of its connections; those of `connections.Limits` where it is None.
-    """
-
-    def __init__(self, listen: str, limits: "Limits | None" = None) -> None:
-        self._listen = listen
-        self._limits = limits
-        self.server: uvicorn.Server | None = None
-        """What serves, once it was started."""
-        self._thread: threading.Thread | None = None
-        self.failed = ""
-        """Why it does not run, where it began to."""
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it serves."""
-        return self._thread is not None and self._thread.is_alive()
-
-    def start(self, app: "ASGIApp") -> None:
-        """Serve an application. Returns once it can be reached.
-
-        Raises:
-            ChannelError: its port is taken, or the server does not begin.
-        """
-        import uvicorn
-
-        from humanlayer_agent.channels.web.connections import ACCEPTED, Limits, bounded
-
-        listener = self._listener()
-        config = uvicorn.Config(
-            app, http=bounded(self._limits or Limits()), log_config=None, log_level="error", access_log=False,
-            server_header=False, proxy_headers=False, lifespan="off", timeout_keep_alive=5, backlog=ACCEPTED,
-            h11_max_incomplete_event_size=32_768, ws="none",
-        )  # fmt: skip
-        self.server = server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._serve, args=(listener,), name="web pages", daemon=True)
-        self._thread.start()
-        until = time.monotonic() + STARTING
-        while not server.started and self._thread.is_alive() and time.monotonic() < until:
-            time.sleep(0.01)
-        if not server.started:
-            raise ChannelError(f"the web server did not start: {self.failed or 'no reason given'}")
-        listener.listen(WAITING)  # asyncio takes in as many at once as it lets wait; of those, more are welcome
-
-    def close(self, timeout: float = 2.0) -> None:
-        """Stop serving; what is being answered is finished first."""
-        if self.server is not None:
-            self.server.should_exit = True
-        if self._thread is not None:
-            self._thread.join(timeout)
-
-    def _serve(self, listener: socket.socket) -> None:
-        assert self.server is not None
-        try:
-            self.server.run(sockets=[listener])
-        except (Exception, SystemExit) as error:
-            self.failed = " ".join(str(error).split()) or type(error).__name__
-        finally:
-            note_port(int(self._listen.rpartition(":")[2]), listens=False)
-            listener.close()
-
-    def _listener(self) -> socket.socket:
-        address, _, port = self._listen.rpartition(":")
-        host = address.strip("[]")
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # asyncio has Nagle's algorithm switched off only where TCP is named: with it every page waits 40 ms.
-        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((host, int(port)))
-            listener.listen()
-            note_port(int(port))
-        except OSError as error:
-            listener.close()
-            raise ChannelError(f"can't listen on {self._listen}: {error.strerror}") from error
-        return listener
 
 
 class WebChannel:
@@ -124,7 +29,7 @@ class WebChannel:
         settings: from the channels file.
         tokens, links: of the mail channels whose links lead here.
         show: shows a line that no agent command can read, and says whether it could; `on_terminal` where it is None.
-        limits: of its connections; those of `connections.Limits` where it is None.
+        limits: of its connections; those of `http_server.Limits` where it is None.
 
     Example:
         channel = WebChannel("web", Web(type="web"), None, ())
@@ -145,7 +50,7 @@ class WebChannel:
         links: tuple[MailLinks, ...],
         *,
         show: Callable[[str], bool] | None = None,
-        limits: "Limits | None" = None,
+        limits: Limits | None = None,
     ) -> None:
         self.name = name
         self._settings = settings

@@ -1,12 +1,12 @@
 """The people in the fake Slack: they click a button, fill in a form, close it."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from humanlayer_agent.testing.fake_slack import world
 from humanlayer_agent.testing.fake_slack.limits import LIMITS, Json
-from humanlayer_agent.testing.fake_slack.socket import Delivery, SocketServer
+from humanlayer_agent.testing.fake_slack.socket import Delivery
 from humanlayer_agent.testing.fake_slack.world import World, public
 
 
@@ -23,12 +23,13 @@ class People:
     """The humans of a workspace.
 
     Args:
+        deliver: tells the app.
         base: where the HTTP server is, for response addresses.
     """
 
-    def __init__(self, state: World, socket: SocketServer, base: str) -> None:
+    def __init__(self, state: World, deliver: Callable[[Json], Delivery], base: str) -> None:
         self._state = state
-        self._socket = socket
+        self._deliver = deliver
         self._base = base
 
     def click(
@@ -83,7 +84,7 @@ class People:
                 ],
                 **payload,
             }
-        return self._socket.deliver(sent)
+        return self._deliver(sent)
 
     def buttons(self, ts: str, *, channel: str = world.CHANNEL) -> dict[str, Json]:
         """The buttons that a message shows now, by action_id."""
@@ -121,7 +122,7 @@ class People:
                 "response_urls": [],
                 **payload,
             }
-        delivery = self._socket.deliver(sent)
+        delivery = self._deliver(sent)
         if not delivery.acked:
             return Submission("kept", delivery, {})
         response = delivery.response or {}

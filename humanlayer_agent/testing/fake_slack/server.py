@@ -9,7 +9,8 @@ from humanlayer_agent.testing.fake_slack import world
 from humanlayer_agent.testing.fake_slack.http import HttpServer
 from humanlayer_agent.testing.fake_slack.limits import Json
 from humanlayer_agent.testing.fake_slack.people import People
-from humanlayer_agent.testing.fake_slack.socket import SocketServer
+from humanlayer_agent.testing.fake_slack.requests import RequestSender
+from humanlayer_agent.testing.fake_slack.socket import Delivery, SocketServer
 from humanlayer_agent.testing.fake_slack.world import Fault, World, public
 
 
@@ -24,6 +25,7 @@ class FakeSlack:
     Attributes:
         world: everything in it; take `world.lock` while the server runs.
         socket: the Socket Mode connections.
+        requests: the signed requests of an app without Socket Mode: set `requests.url`.
         people: what humans do.
 
     Example:
@@ -41,7 +43,8 @@ class FakeSlack:
         self.world = World(clock=clock, rate_limits=rate_limits)
         self.socket = SocketServer(self.world, ack_seconds=ack_seconds)
         self._http = HttpServer(self.world, self.socket.url)
-        self.people = People(self.world, self.socket, self._http.url)
+        self.requests = RequestSender(self.world, ack_seconds=ack_seconds)
+        self.people = People(self.world, self.deliver, self._http.url)
 
     @property
     def api_url(self) -> str:
@@ -58,6 +61,24 @@ class FakeSlack:
     ) -> None:
         self.socket.stop()
         self._http.stop()
+
+    def deliver(self, payload: Json, *, kind: str = "interactive") -> Delivery:
+        """Tell the app what has happened, by the way that it uses."""
+        return (self.requests if self.requests.url else self.socket).deliver(payload, kind=kind)
+
+    @property
+    def ack_seconds(self) -> float:
+        """The seconds that the app has to acknowledge something."""
+        return self.socket.ack_seconds
+
+    @ack_seconds.setter
+    def ack_seconds(self, seconds: float) -> None:
+        self.socket.ack_seconds = self.requests.ack_seconds = seconds
+
+    @property
+    def delivered(self) -> int:
+        """Return how often the app was told something so far."""
+        return self.requests.delivered + self.socket.delivered
 
     def fault(self, method: str, kind: str, **fields: Any) -> None:
         """Have the next calls of a method go wrong: see `world.Fault`."""

@@ -15,6 +15,7 @@ BOT = "U0BOT"
 BOT_ID = "B0BOT"
 BOT_TOKEN = "xoxb-fake"
 APP_TOKEN = "xapp-fake"
+SIGNING_SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
 CHANNEL = "C0OPS"
 BOT_SCOPES = frozenset(
     {

@@ -130,6 +130,13 @@ def test_one_file_is_the_whole(tmp_path: Path) -> None:
         ("version: 1\nchannels: {m: {type: email, from: a@b.c, smtp: {host: evil.example, port: 25, password_env: GITHUB_TOKEN}}}\n", "GITHUB_TOKEN"),
         ("version: 1\nchannels: {s: {type: slack, post_to: C01, bot_token: xoxb-1}}\n", "unknown key 'bot_token'"),
         ("version: 1\nchannels: {x: {type: carrier}}\n", ":2:"),
+        ("version: 1\nchannels: {s: {type: slack, mode: pigeon, post_to: C01}}\n", ":2:"),
+        ("version: 1\nchannels:\n  s: {type: slack, post_to: C01, listen: '127.0.0.1:1'}\n", ":3:.*listen is of mode http, and this is mode socket"),
+        ("version: 1\nchannels:\n  s: {type: slack, mode: http, post_to: C01, connections: 2}\n", ":3:.*connections is of mode socket"),
+        ("version: 1\nchannels:\n  s: {type: slack, mode: http, post_to: C01, listen: '0.0.0.0:80'}\n", ":3:.*name its peers"),
+        ("version: 1\nchannels:\n  s: {type: slack, mode: http, post_to: C01, listen: '127.0.0.1:70000'}\n", ":3:.*70000 is no port"),
+        ("version: 1\nchannels:\n  s: {type: slack, mode: http, post_to: C01, path: slack}\n", ":3:"),
+        ("version: 1\nchannels: {s: {type: slack, mode: http, post_to: C01, signing_secret_env: AWS_SECRET_ACCESS_KEY}}\n", "takes SLACK_"),
     ],
 )  # fmt: skip
 def test_mistakes_are_shown_at_their_place(tmp_path: Path, text: str, message: str) -> None:
@@ -147,11 +154,12 @@ def test_a_users_own_file_may_name_other_secrets(tmp_path: Path) -> None:
 def test_the_shipped_files_are_templates(tmp_path: Path) -> None:
     for name, holes in (
         ("slack", "SLACK_CHANNEL: C01"),
+        ("slack-http", "SLACK_CHANNEL: C01"),
         ("email", "MAIL_FROM: a@b.org, SMTP_HOST: mail.b.org, PUBLIC_URL: https://a.b.org"),
         ("web", ""),
     ):
         text = f"version: 1\nextends: [builtin:{name}]\nset: {{{holes}}}\n"
-        assert name in settings.load(tmp_path, file=written(tmp_path / name, text)).channels
+        assert name.partition("-")[0] in settings.load(tmp_path, file=written(tmp_path / name, text)).channels
 
 
 @given(st.text(max_size=10))

@@ -4,18 +4,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from humanlayer_agent.channels.slack import api, socket_mode
+from humanlayer_agent.channels.http_server import Limits
+from humanlayer_agent.channels.slack import api, envelopes
 from humanlayer_agent.channels.slack.api import SlackApi
 from humanlayer_agent.channels.slack.channel import EVENT, SlackChannel
+from humanlayer_agent.channels.slack.http_mode import Address, RequestReceiver
 from humanlayer_agent.channels.slack.seal import Seal
 from humanlayer_agent.testing.conformance_rig import CannotHappen, Fault, World
-from humanlayer_agent.testing.fake_slack import APP_TOKEN, BOT_TOKEN, CHANNEL, TEAM, FakeSlack
+from humanlayer_agent.testing.fake_slack import APP_TOKEN, BOT_TOKEN, CHANNEL, SIGNING_SECRET, TEAM, FakeSlack
 from humanlayer_agent.testing.patience import PATIENCE, until
+from tests.support.mail_servers import free_port
 
 PEOPLE = {name: f"slack:{TEAM}/U0{name.upper()}" for name in ("alice", "bob")} | {"stranger": f"slack:{TEAM}/U0MALLORY"}
 ACTIONS = {kind: f"hla_{kind}" for kind in ("approve", "grant", "reject", "edit", "respond", "escalate")}
@@ -115,9 +119,9 @@ class SlackSurface:
             except CannotHappen as error:
                 ended.append(error)
 
-        before = self.slack.socket.delivered
+        before = self.slack.delivered
         threading.Thread(target=click, daemon=True).start()
-        until(lambda: ended or self.slack.socket.delivered > before, "the click")
+        until(lambda: ended or self.slack.delivered > before, "the click")
         if ended and isinstance(ended[0], CannotHappen):
             raise ended[0]
 
@@ -131,14 +135,17 @@ class SlackSurface:
 class SlackRig:
     """The fake Slack, for the conformance kit."""
 
-    def __init__(self, slack: FakeSlack, usergroups: tuple[str, ...] = ()) -> None:
+    def __init__(self, slack: FakeSlack, usergroups: tuple[str, ...] = (), mode: str = "socket") -> None:
         self.slack = slack
+        self.mode = mode
         self.people = PEOPLE
         self.usergroups = usergroups
         self.channels: list[SlackChannel] = []
         self._surfaces: dict[str, SlackSurface] = {}
 
     def channel(self) -> SlackChannel:
+        if self.mode == "http":
+            return self._http_channel()
         made = SlackChannel("slack", self.api(), CHANNEL, usergroups=self.usergroups, connections=1, pace=0.0)
         start = made.start
 
@@ -151,6 +158,24 @@ class SlackRig:
             assert made.receiver.wait_open(PATIENCE), made.receiver.connections
             until(lambda: not set(before) & set(self.slack.socket.connections), "that the others are gone")
             self.slack.socket.wait_for(1)  # the server may learn of a connection later than we do
+
+        made.start = started  # type: ignore[method-assign]
+        self.channels.append(made)
+        return made
+
+    def _http_channel(self) -> SlackChannel:
+        """One that Slack sends requests to; from its start on, to no other."""
+        address = Address(f"127.0.0.1:{free_port()}", "/slack", frozenset(), SIGNING_SECRET, "SLACK_SIGNING_SECRET")
+        receiver = partial(RequestReceiver, address, limits=Limits(head=PATIENCE, body=PATIENCE))
+        made = SlackChannel("slack", self.api(), CHANNEL, usergroups=self.usergroups, pace=0.0, receiver=receiver)
+        start = made.start
+
+        def started(desk: Any) -> None:
+            for other in self.channels:
+                if other is not made:
+                    other.receiver.close(0)
+            start(desk)
+            self.slack.requests.url = f"http://{address.listen}{address.path}"
 
         made.start = started  # type: ignore[method-assign]
         self.channels.append(made)
@@ -201,7 +226,7 @@ class SlackRig:
 @pytest.fixture
 def slack(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSlack]:
     """A Slack that is as patient as a test: how long it waits is tested where it is set to something else."""
-    monkeypatch.setattr(socket_mode, "STALE_SECONDS", PATIENCE)
+    monkeypatch.setattr(envelopes, "STALE_SECONDS", PATIENCE)
     monkeypatch.setattr(api, "QUICK_SECONDS", PATIENCE)
     with FakeSlack(ack_seconds=PATIENCE) as made:
         made.world.trigger_seconds = PATIENCE
@@ -209,8 +234,14 @@ def slack(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSlack]:
 
 
 @pytest.fixture
-def rig(slack: FakeSlack) -> SlackRig:
-    return SlackRig(slack)
+def mode() -> str:
+    """How clicks come in; a module that is about both says so."""
+    return "socket"
+
+
+@pytest.fixture
+def rig(slack: FakeSlack, mode: str) -> SlackRig:
+    return SlackRig(slack, mode=mode)
 
 
 @pytest.fixture

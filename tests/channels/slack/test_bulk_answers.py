@@ -119,9 +119,9 @@ def test_submitted_twice(world, show, slack) -> None:
 def test_a_store_that_fails(world, show, slack) -> None:
     requests, _, view = listed(world, show, slack)
     world.broken_store = True
-    slack.socket.ack_seconds = 0.3
+    slack.ack_seconds = 0.3
     assert submit(slack, view, options(view)).outcome == "kept"
-    slack.socket.ack_seconds = PATIENCE
+    slack.ack_seconds = PATIENCE
     world.broken_store = False
     assert submit(slack, view, options(view)).outcome == "closed"
     assert {world.state(request) for request in requests} == {"approved"}

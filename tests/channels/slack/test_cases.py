@@ -14,6 +14,11 @@ from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.channels.slack.conftest import SlackRig, SlackSurface, sealed, user_of
 
 
+@pytest.fixture(params=["socket", "http"])
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 def last(world: World, request: Any, type: str = "vote") -> dict[str, Any]:
     """The newest event about answers to a request."""
     return world.events(request, type)[-1].event
@@ -326,19 +331,19 @@ def test_escalating_where_nobody_is_further(world, show) -> None:
 def test_what_can_not_be_written_down_is_not_acknowledged(world, show, slack) -> None:
     request, surface = show()
     world.broken_store = True
-    slack.socket.ack_seconds = 0.3
-    assert surface.click("approve", "alice").outcome == "timeout"
+    slack.ack_seconds = 0.3
+    assert not surface.click("approve", "alice").acked
     assert until(lambda: slack.told("U0ALICE"), "told")[0].startswith("Nothing was counted, click again")
     world.broken_store = False
-    slack.socket.ack_seconds = PATIENCE
+    slack.ack_seconds = PATIENCE
     assert surface.click("approve", "alice").acked
     assert world.state(request) == "approved"
 
 
 def test_what_others_send_is_acknowledged_and_ignored(world, slack) -> None:
     for payload in ({}, {"type": "shortcut"}, {"type": "block_actions"}, {"type": "view_submission"}):
-        assert slack.socket.deliver(payload).acked
-    assert slack.socket.deliver({"text": "hi"}, kind="slash_commands").acked
+        assert slack.deliver(payload).acked
+    assert slack.deliver({"text": "hi"}, kind="slash_commands").acked
 
 
 # User groups

@@ -8,7 +8,8 @@ import pytest
 
 from humanlayer_agent.channels.contract import Retry
 from humanlayer_agent.channels.slack import socket_mode as receiving
-from humanlayer_agent.channels.slack.socket_mode import Receiver, Reply
+from humanlayer_agent.channels.slack.envelopes import Reply
+from humanlayer_agent.channels.slack.socket_mode import Receiver
 from humanlayer_agent.testing.fake_slack import FakeSlack
 from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.channels.slack.conftest import SlackRig

@@ -13,12 +13,12 @@ import httpx
 import pytest
 
 from humanlayer_agent.approvals.model import ApprovalRequest
+from humanlayer_agent.channels import http_server
 from humanlayer_agent.channels.answer_tokens import Tokens
+from humanlayer_agent.channels.http_server import Limits
 from humanlayer_agent.channels.settings.schema import Web
-from humanlayer_agent.channels.web import channel as web_channel
 from humanlayer_agent.channels.web.app import MailLinks
 from humanlayer_agent.channels.web.channel import WebChannel
-from humanlayer_agent.channels.web.connections import Limits
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.testing.conformance_rig import CannotHappen, World
 from humanlayer_agent.testing.patience import PATIENCE
@@ -227,7 +227,7 @@ class WebRig:
 
 @pytest.fixture
 def web_rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebRig]:
-    monkeypatch.setattr(web_channel, "STARTING", PATIENCE)
+    monkeypatch.setattr(http_server, "STARTING", PATIENCE)
     made = WebRig()
     yield made
     made.close()

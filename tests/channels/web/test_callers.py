@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from humanlayer_agent.channels.web.connections import caller
+from humanlayer_agent.channels.web.sessions import caller
 
 OURS = f"user {os.getuid()}, session {os.getsid(0)}"
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from humanlayer_agent.channels.web.connections import Limits
+from humanlayer_agent.channels.http_server import Limits
 from humanlayer_agent.testing.patience import PATIENCE, until
 
 MANY = 500

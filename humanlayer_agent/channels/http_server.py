@@ -1,29 +1,34 @@
-"""The connections to the pages: how long each may keep us waiting, how many there may be, and who has the other end.
+"""The HTTP server of a hub, and its connections: how long each may keep us waiting, and how many there may be.
 
 uvicorn waits for headers and bodies as long as their sender likes, and answers nobody once a number of connections is
 open: whoever opens so many and says nothing has closed the inbox. Here each step of a connection has its time, and
 where there are too many the oldest ends that we wait for. So a person who comes is let in, whoever else is there.
-
-A caller is whose wrong codes count together. From elsewhere that is an address. On this machine all have the same, an
-agent's commands and the browser of the human whom they would like to keep out: there it is the user whose socket it is,
-and of their processes those of one session. Commands of agents run in sessions of their own (`processes.execution`),
-and no process can join another's.
 """
 
 import asyncio
-import os
-import sys
+import socket
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from humanlayer_agent.processes.identity import stat_of
+from humanlayer_agent.errors import ChannelError
+from humanlayer_agent.locations import note_port
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+
+STARTING = 10.0
+"""Seconds that the server may take to begin."""
+
+WAITING = 1024
+"""Connections that wait to be taken in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,59 +145,79 @@ def _surplus(latest: BoundedProtocol, connections: Iterable[object]) -> list[Bou
     return ended or crowd[: max(0, len(found) - latest.limits.total)]
 
 
-Place = tuple[str, int]
-"""An address and a port."""
-
-
-def caller(client: Place, server: Place) -> str:
-    """Return who has the other end of a connection, as exactly as this machine tells.
+class PageServer:
+    """A web server on a thread of this process, at one address of this machine.
 
     Args:
-        client: the other end, as we see it.
-        server: ours.
-
-    Example:
-        >>> caller(("192.0.2.1", 50000), ("192.0.2.9", 8765))
-        '192.0.2.1'
+        listen: the address and the port.
+        limits: of its connections; those of `Limits` where it is None.
     """
-    address = ip_address(client[0])
-    if not address.is_loopback or (owned := _owner(client, server)) is None:
-        return str(address)
-    user, socket = owned
-    session = min(_sessions(user, socket), default=None)
-    return f"user {user}" if session is None else f"user {user}, session {session}"
 
+    def __init__(self, listen: str, limits: Limits | None = None) -> None:
+        self._listen = listen
+        self._limits = limits
+        self.server: uvicorn.Server | None = None
+        """What serves, once it was started."""
+        self._thread: threading.Thread | None = None
+        self.failed = ""
+        """Why it does not run, where it began to."""
 
-def _owner(client: Place, server: Place) -> tuple[int, str] | None:
-    """Return the user and the number of the socket at the other end; None where nobody has it any more."""
-    ends = [tuple(map(_written, pair)) for pair in ((client, server), (_mapped(client), _mapped(server)))]
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):  # a socket for both kinds of addresses is in the second
-        with suppress(OSError), open(table) as lines:
-            for line in lines:
-                fields = line.split(maxsplit=10)
-                if (fields[1], fields[2]) in ends and fields[9] != "0":
-                    return int(fields[7]), fields[9]
-    return None
+    @property
+    def is_running(self) -> bool:
+        """Whether it serves."""
+        return self._thread is not None and self._thread.is_alive()
 
+    def start(self, app: "ASGIApp") -> None:
+        """Serve an application. Returns once it can be reached.
 
-def _written(place: Place) -> str:
-    """Return an address and a port as the kernel writes them: 127.0.0.1:80 is 0100007F:0050 on most machines."""
-    packed = ip_address(place[0]).packed
-    words = (int.from_bytes(packed[at : at + 4], sys.byteorder) for at in range(0, len(packed), 4))
-    return f"{''.join(f'{word:08X}' for word in words)}:{place[1]:04X}"
+        Raises:
+            ChannelError: its port is taken, or the server does not begin.
+        """
+        listener = self._listener()
+        config = uvicorn.Config(
+            app, interface="asgi3", http=bounded(self._limits or Limits()), log_config=None, log_level="error",
+            access_log=False, server_header=False, proxy_headers=False, lifespan="off", timeout_keep_alive=5,
+            backlog=ACCEPTED, h11_max_incomplete_event_size=32_768, ws="none",
+        )  # fmt: skip
+        self.server = server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._serve, args=(listener,), name="web pages", daemon=True)
+        self._thread.start()
+        until = time.monotonic() + STARTING
+        while not server.started and self._thread.is_alive() and time.monotonic() < until:
+            time.sleep(0.01)
+        if not server.started:
+            raise ChannelError(f"the web server did not start: {self.failed or 'no reason given'}")
+        listener.listen(WAITING)  # asyncio takes in as many at once as it lets wait; of those, more are welcome
 
+    def close(self, timeout: float = 2.0) -> None:
+        """Stop serving; what is being answered is finished first."""
+        if self.server is not None:
+            self.server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(timeout)
 
-def _mapped(place: Place) -> Place:
-    address: IPv4Address | IPv6Address = ip_address(place[0])
-    return (f"::ffff:{address}" if address.version == 4 else str(address)), place[1]
+    def _serve(self, listener: socket.socket) -> None:
+        assert self.server is not None
+        try:
+            self.server.run(sockets=[listener])
+        except (Exception, SystemExit) as error:
+            self.failed = " ".join(str(error).split()) or type(error).__name__
+        finally:
+            note_port(int(self._listen.rpartition(":")[2]), listens=False)
+            listener.close()
 
-
-def _sessions(user: int, socket: str) -> Iterator[int]:
-    """Every session that has a process of `user` which holds the socket, as far as we may look at its files."""
-    link = f"socket:[{socket}]"
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if process.stat().st_uid == user and any(
-                os.readlink(each.path) == link for each in os.scandir(process / "fd")
-            ):
-                yield stat_of(int(process.name)).session
+    def _listener(self) -> socket.socket:
+        address, _, port = self._listen.rpartition(":")
+        host = address.strip("[]")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # asyncio has Nagle's algorithm switched off only where TCP is named: with it every page waits 40 ms.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, int(port)))
+            listener.listen()
+            note_port(int(port))
+        except OSError as error:
+            listener.close()
+            raise ChannelError(f"can't listen on {self._listen}: {error.strerror}") from error
+        return listener
