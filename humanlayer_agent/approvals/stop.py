@@ -156,7 +156,7 @@ def who_may_resume(authority: Authority, approver: Approver) -> Person | Refused
 
 def why_not_counted(resumption: Resumption, authority: Authority | None) -> str:
     """Return why a resumption lifts nothing; "" where it does, if the key that it names has signed it."""
-    if authority is None or resumption.signer not in authority.signers:
+    if authority is None or not authority.trusts(resumption.signer):
         return "the key that it is signed with is not one of the signers here"
     who = who_may_resume(authority, resumption.approver)
     if isinstance(who, Refused):

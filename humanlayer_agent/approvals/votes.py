@@ -124,7 +124,7 @@ def counts(vote: Vote, request: ApprovalRequest, rule: ApprovalRule, authority: 
         and vote.presented_digest == request.digest
         and request.since <= vote.at
         and (vote.at < request.expires or vote.answer == "revoke")
-        and vote.signer in authority.signers
+        and authority.trusts(vote.signer)
         and is_signed(vote)
     )
 
@@ -155,7 +155,7 @@ def granting(
             return f"one of the answers is {vote.answer}, not approve"
         seat = seat_of(authority, rule, requester, vote.approver)
         mine = isinstance(seat, Seat) and seat.person == vote.person
-        if mine and vote.at <= now and vote.signer in authority.signers and is_signed(vote):
+        if mine and vote.at <= now and authority.trusts(vote.signer) and is_signed(vote):
             approvals.setdefault(vote.person, vote)
     if len(approvals) < rule.quorum:
         return f"{len(approvals)} of its approvals count, and {rule.quorum} must"

@@ -116,6 +116,13 @@ ABSENCE_ENDED = EventType(
     "absence.ended", 661, "what somebody (`person`) has said of being away (`absences`) counts no more: they are asked"
 )
 
+PERSON_REMOVED = EventType(
+    "person.removed",
+    662,
+    "somebody (`person`) has left: no answer by their `identities` counts from here on, nor what their `keys` sign; "
+    "their `grants` and their approvals that were not used yet (`lapsed`) end with it",
+)
+
 TOOLS_LISTED = EventType(
     "tools.listed",
     670,

@@ -51,7 +51,7 @@ class StoreDesk:
     ) -> None:
         self._store = store
         self._channel = channel
-        self._authority = authority
+        self._authority = authority.without(store.people.left)
         self._signer = signer
         self._changed = changed
         self._recorded = recorded
@@ -86,6 +86,9 @@ class StoreDesk:
 
     def person_of(self, principal: str) -> Person | None:
         return self._authority.person_of(principal)
+
+    def has_left(self, principal: str) -> bool:
+        return self._authority.has_left(principal)
 
     def refused(self, request_id: str, principal: str, code: str, why: str) -> None:
         request = self._store.get(request_id)
@@ -197,8 +200,8 @@ def _by(authority: Authority, request: ApprovalRequest) -> str:
 def _missing(authority: Authority, request: ApprovalRequest, votes: tuple[Vote, ...]) -> int:
     if request.state != "pending":
         return 0
-    needed, gone = request.needed, frozenset[str]()
+    needed, gone = request.needed, frozenset(each.person for each in authority.left())
     with suppress(ConfigError):
         rule = authority.rule_for(request.decision, request.requester)
-        needed, gone = max(needed, rule.quorum), frozenset(each.absent for each in rule.stand_ins)
+        needed, gone = max(needed, rule.quorum), gone | {each.absent for each in rule.stand_ins}
     return max(0, needed - len({vote.person for vote in votes if vote.answer == "approve"} - gone))

@@ -39,6 +39,7 @@ PLAIN = frozenset(
         *("place", "question", "reply", "policy_digest", "interpreter", "approver", "decision_id", "process"),
         *("channel", "holder", "rules", "verdict", "agent", "policy", "rule", "basis", "severity", "parse"),
         *("input_mode", "answer", "assurance", "instance", "requester", "member_of", "shown"),
+        *("person", "identities", "keys", "grants", "lapsed"),
     }
 )
 """Fields that hold what we made ourselves, and identities."""

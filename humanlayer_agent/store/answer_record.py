@@ -60,6 +60,7 @@ def record_answer(
     Args:
         revoking: the answer takes an approval back; no other may, and it may do nothing else.
     """
+    authority = ledger.counting(authority)
     row = ledger.request(request_id)
     if row is not None and answer.kind == "approve" and not answer.scope and _is_plan(row):
         answer = replace(answer, scope=PLAN)  # there is no once of what does not run
@@ -153,6 +154,7 @@ def _missing(ledger: Ledger, votes: Sequence[Vote], row: Row, rule: ApprovalRule
     if rule.second_after and any(vote.answer == "approve" and _tired(ledger, vote, rule) for vote in votes):
         needed += 1
     gone = {each.absent for each in rule.stand_ins}  # what they said before counts again when they are back
+    gone |= {each.person for each in ledger.left()}
     return max(0, needed - len(people - {"", *gone}))
 
 
@@ -194,7 +196,7 @@ def _admitted(
     seat = seat_of(authority, rule, row["requester"], answer.approver)
     if isinstance(seat, Refusal):
         return seat
-    if signer.fingerprint not in authority.signers:
+    if not authority.trusts(signer.fingerprint):
         return _refusal("untrusted-signer")
     return rule, seat
 

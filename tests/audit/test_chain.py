@@ -91,6 +91,7 @@ def test_names_and_codes_are_stable() -> None:
         "grant.revoked": 652,
         "absence.said": 660,
         "absence.ended": 661,
+        "person.removed": 662,
         "wall.refused": 610,
         "hook.unproven": 611,
         "hook.unconfined": 612,

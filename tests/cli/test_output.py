@@ -62,6 +62,7 @@ SAYS = {
         "policy import",
         "people away",
         "people back",
+        "people remove",
     ),
     "audit export",  # writes the log's own lines, in the one form that can be verified
 }

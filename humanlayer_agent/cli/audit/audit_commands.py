@@ -378,6 +378,8 @@ def _what(event: dict[str, Any]) -> str:
             who = said.get("by") or _text((event.get("approver") or {}).get("principal", ""))
             words = said.get("reason") or said.get("comment") or said.get("refusal")
             return " ".join(filter(None, (said.get("halt", "")[:12], f"by {who}", words)))
+        case "person":
+            return " ".join(filter(None, (said.get("person"), f"by {said.get('by')}", said.get("reason"))))
         case "retention":
             return f"{said.get('requests')} requests and {said.get('permits')} permits, by {said.get('by')}"
         case "files":

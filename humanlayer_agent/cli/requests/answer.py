@@ -224,7 +224,7 @@ def _credentials(request: ApprovalRequest, channels: Path | None, opened: "SQLSt
     if authority is None or signer is None:
         raise ConfigError("no channels.yaml of yours names your key under `signers:`, so it can't count: run hla init")
     _ = signer.fingerprint  # a key that can't be used is an error before anything is asked
-    return authority.heeding(opened.absences.standing), signer
+    return authority.heeding(opened.absences.standing).without(opened.people.left), signer
 
 
 def _unlocked(fd: int, signer: "Signer", wish: Wish, request: ApprovalRequest, opened: "SQLStore") -> bool:

@@ -308,6 +308,7 @@ class PersonRecord(TypedDict):
     away_until: Annotated[int | None, "When they are back; null: they have not said that they are away."]
     away_to: Annotated[str | None, "Who is asked in their place."]
     not_counted: Annotated[str, "Why what they said does not count; empty where it does."]
+    removed: Annotated[int | None, "When everything ended that they may do (`hla people remove`); null: it has not."]
 
 
 class StoreRecord(TypedDict):
