@@ -17,6 +17,7 @@ from humanlayer_agent.approvals.absences import Absences
 from humanlayer_agent.approvals.authority import Authority, Removal
 from humanlayer_agent.approvals.delivery import Surfaces
 from humanlayer_agent.approvals.grants import Grants
+from humanlayer_agent.approvals.holds import Hold, Holds
 from humanlayer_agent.approvals.model import (
     Answer,
     ApprovalRequest,
@@ -82,6 +83,14 @@ class Purging(Protocol):
 
     def would_go(self) -> Purged:
         """Return the numbers of rows that may go, as far as was heard."""
+        ...
+
+    def would_stay(self) -> Purged:
+        """Return the numbers of rows that only a legal hold keeps."""
+        ...
+
+    def holds(self) -> list[Hold]:
+        """Return the holds that stand."""
         ...
 
     def delete(self, by: str, sha256: str) -> Purged:
@@ -472,7 +481,12 @@ class Store(Protocol):
         """
         ...
 
-    def purge(self, *, before: int, exported: Head) -> Purging:
+    @property
+    def holds(self) -> Holds:
+        """The legal holds, which keep what would be deleted."""
+        ...
+
+    def purge(self, *, before: int, exported: Head, authority: Authority | None = None) -> Purging:
         """Look for what is settled, old (before this moment, in ms) and exported (up to this head).
 
         Raises:

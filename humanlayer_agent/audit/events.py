@@ -53,6 +53,14 @@ RETENTION_PURGED = EventType(
     "what was settled, old and exported was deleted from the tables; the log stays whole",
 )
 
+HOLD_PLACED = EventType(
+    "hold.placed",
+    161,
+    "a legal hold: what it is about (a `run`, a time from `since` to `until`, or everything) is not "
+    "deleted, and somebody signed that",
+)
+HOLD_LIFTED = EventType("hold.lifted", 162, "a legal hold (`hold`) is over, and signed by whoever may decide that")
+
 POLICY_LOADED = EventType("policy.loaded", 200, "a policy is in force in a run")
 POLICY_ERROR = EventType("policy.error", 201, "the Director failed on an action: denied")
 

@@ -34,7 +34,7 @@ COMMANDS = frozenset({"command", "edited"})
 PLAIN = frozenset(
     {
         *("store", "version", "head", "head_signature", "lost", "loss_signature", "signer", "signers"),
-        *("absence", "absences", "absence_signature"),
+        *("absence", "absences", "absence_signature", "hold", "hold_signature", "holds"),
         *("former", "key", "run", "former_run", "request", "parent", "permit", "halt", "resumption", "sha256"),
         *("place", "question", "reply", "policy_digest", "interpreter", "approver", "decision_id", "process"),
         *("channel", "holder", "rules", "verdict", "agent", "policy", "rule", "basis", "severity", "parse"),

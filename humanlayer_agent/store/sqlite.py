@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from humanlayer_agent.action import INERT, Action
 from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.holds import Holds
 from humanlayer_agent.approvals.model import (
     Answer,
     ApprovalRequest,
@@ -678,10 +679,16 @@ class SQLStore:
         with self._database.read() as connection:
             return loss_of(connection, anchor) if anchor else None
 
-    def purge(self, *, before: int, exported: Head) -> "Purge":
+    def purge(self, *, before: int, exported: Head, authority: Authority | None = None) -> "Purge":
         from humanlayer_agent.store.retention import Purge
 
-        return Purge(self, before=before, exported=exported)
+        return Purge(self, before=before, exported=exported, authority=authority)
+
+    @property
+    def holds(self) -> Holds:
+        from humanlayer_agent.store.retention import SQLiteHolds
+
+        return SQLiteHolds(self, self._transaction)
 
     def now(self) -> int:
         return self._clock()

@@ -92,6 +92,8 @@ def test_names_and_codes_are_stable() -> None:
         "absence.said": 660,
         "absence.ended": 661,
         "person.removed": 662,
+        "hold.placed": 161,
+        "hold.lifted": 162,
         "wall.refused": 610,
         "hook.unproven": 611,
         "hook.unconfined": 612,

@@ -348,6 +348,19 @@ class HeadRecord(TypedDict):
     signature: Annotated[str, "The signature, in hex."]
 
 
+class HoldRecord(TypedDict):
+    """A legal hold that stands."""
+
+    id: Annotated[str, "Names it."]
+    run: Annotated[str | None, "The run that it keeps; null: not one run."]
+    since: Annotated[int | None, "It keeps what happened from then on; null: from the beginning."]
+    until: Annotated[int | None, "It keeps what happened until then; null: without an end."]
+    at: Annotated[int, "When it was placed."]
+    person: Annotated[str, "Who placed it."]
+    reason: Annotated[str, "Their words."]
+    note: Annotated[str, "Why a release that is there does not count; empty where there is none."]
+
+
 class MarkedEventRecord(TypedDict):
     """An event in which a value stands."""
 
