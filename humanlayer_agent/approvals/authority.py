@@ -32,6 +32,9 @@ other rules that ask: of these, the figures count."""
 GROUP = "group:"
 """What the id of a group begins with that somebody else keeps; nothing else's id may."""
 
+GLASS = "break-glass"
+"""The channel of who answers outside of a route: one of those who are named for emergencies (`Authority.glass`)."""
+
 GROUP_KINDS: Mapping[str, str] = MappingProxyType({"slack-usergroup": "slack"})
 """Kinds of identities that are groups, and the kind of those who are in them."""
 
@@ -254,6 +257,7 @@ class Authority:
         signers: fingerprints of the keys that may sign votes (`signing.Signer.fingerprint`).
         away: reads who is away now, as far as this authority counts it (`Absences.standing`).
         left: reads who has left (`People.left`).
+        glass: ids of the people of whom two together may approve, or lift a stop, outside of any route.
 
     Raises:
         ConfigError: an approver who is nobody, two people of one identity, a route under another's name.
@@ -269,6 +273,7 @@ class Authority:
     signers: frozenset[str] = frozenset()
     away: Callable[["Authority"], Sequence["Absence"]] = field(default=_nobody, compare=False, repr=False)
     left: Callable[[], Sequence[Removal]] = field(default=_nobody_left, compare=False, repr=False)
+    glass: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         people: Iterable[Person] = self.people.values() if isinstance(self.people, Mapping) else self.people
@@ -287,6 +292,9 @@ class Authority:
             for identity in map(_normal, person.identities):
                 if (owner := owners.setdefault(identity, person.id)) != person.id:
                     raise ConfigError(f"{identity} can't be both {owner} and {person.id}")
+        named = [person.id for person in self.people if person.id in self.glass and not person.is_group]
+        if self.glass and (len(named) < 2 or set(self.glass) != set(named)):
+            raise ConfigError("break_glass: name two of the people at least, each by themselves and no group")
         for name, rule in self.routes.items():
             if rule.name != name:
                 raise ConfigError(f"route {name}: its rule is that of {rule.name!r}")
@@ -361,6 +369,13 @@ class Authority:
         known = (each for each in self.people if each.is_group and each.id in rule.approvers)
         mine = (each for each in known if verified.intersection(each.identities))
         return next((each for each in mine if principal.startswith(_members(each))), None)
+
+    def for_glass(self, principal: str, assurance: str) -> Person | None:
+        """Return the person who may be one of two who act outside of any route; None where they may not: it takes a
+        terminal of their own.
+        """
+        known = self.person_of(principal)
+        return known if known is not None and known.id in self.glass and assurance == "terminal" else None
 
     def is_told_apart(self, who: Person | None, principal: str) -> bool:
         """Tell whether `principal`, who is nobody of the people, is certainly somebody else than `who`.
@@ -491,6 +506,16 @@ class Authority:
         if own is None:
             return frozenset()
         return frozenset((own.id,)) if rule.solo else able - {own.id}
+
+
+def breaks_glass(signed: Iterable[tuple[str, str]]) -> bool:
+    """Tell whether two people have signed, each with a key of their own.
+
+    Args:
+        signed: ids of people, each with the fingerprint of the key.
+    """
+    said = set(signed)
+    return any(person != other and key != another for person, key in said for other, another in said)
 
 
 def described(one: StandIn) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.authority import GLASS, Authority
 from humanlayer_agent.approvals.model import Approver, Refused
 from humanlayer_agent.approvals.stop import who_may_resume
 from humanlayer_agent.audit.heads import is_signature
@@ -111,6 +111,8 @@ def why_not_counted(hold: Hold, authority: Authority | None, store: str) -> str:
     who = who_may_resume(authority, hold.approver)
     if isinstance(who, Refused):
         return who.reason
+    if hold.approver.channel == GLASS:
+        return "no hold is lifted outside of the route"
     if who.id != hold.person:
         return f"{hold.approver.principal} is not {hold.person}"
     if hold.store != store:

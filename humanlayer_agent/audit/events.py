@@ -80,6 +80,13 @@ SUPERVISION_REFUSED = EventType(
     "a stop, a resumption or (`refusal` is stopped) a call that no policy judges did not happen, and the code of why",
 )
 
+GLASS_BROKEN = EventType(
+    "supervision.break-glass",
+    353,
+    "somebody who is named for emergencies approved a request (`request`), or lifted a stop (`halt`), outside of its "
+    "route, with a reason; `done`: another one had, each signed with a key of their own, so it counts",
+)
+
 DECISION_EVALUATED = EventType("decision.evaluated", 400, "the Director judged an action")
 DECISION_LEFT = EventType(
     "decision.left",

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from typing import Any
 
-from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.authority import GLASS, Authority, breaks_glass
 from humanlayer_agent.approvals.model import Approver, Refused
 from humanlayer_agent.approvals.stop import (
     STOPPED,
@@ -88,7 +88,16 @@ class SQLiteHalts:
             lifting.setdefault(each.halt, []).append(each)
         found = []
         for halt in self._seen.values():
-            notes = [self._why_not(each, _counted_then(log, each, authority)) for each in lifting.get(halt.id, ())]
+            notes = []
+            glass = set[tuple[str, str]]()
+            for each in lifting.get(halt.id, ()):
+                note = self._why_not(each, _counted_then(log, each, authority))
+                if not note and each.approver.channel == GLASS:
+                    glass.add((each.person, each.signer))
+                    note = (
+                        "" if breaks_glass(glass) else "one of two has signed it, with a key of their own (break-glass)"
+                    )
+                notes.append(note)
             if all(notes):
                 found.append(replace(halt, note=notes[-1] if notes else ""))
         return sorted(found, key=lambda halt: halt.at)
@@ -143,7 +152,21 @@ class SQLiteHalts:
                     signer=signer.fingerprint,
                 )
                 _record(ledger, replace(said, signature=signer.sign_text(statement(said))))
+                if approver.channel == GLASS:
+                    self._say_glass(ledger, said, authority)
         return None
+
+    def _say_glass(self, ledger: Ledger, said: Resumption, authority: Authority) -> None:
+        standing = {halt.id for halt in self.standing_in(ledger, authority)}
+        ledger.append(
+            events.GLASS_BROKEN,
+            halt=said.halt,
+            approver=said_approver(said.approver),
+            person=said.person,
+            signer=said.signer,
+            reason=said.comment,
+            done=said.halt not in standing,
+        )
 
     def _why_not(self, resumption: Resumption, authority: Authority | None) -> str:
         """Return why a resumption lifts nothing; "" where it lifts its stop."""

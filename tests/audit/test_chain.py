@@ -68,6 +68,7 @@ def test_names_and_codes_are_stable() -> None:
         "supervision.stopped": 350,
         "supervision.resumed": 351,
         "supervision.refused": 352,
+        "supervision.break-glass": 353,
         "decision.evaluated": 400,
         "decision.left": 401,
         "request.created": 500,
