@@ -124,7 +124,7 @@ def who_may_leave(authority: Authority, approver: Approver) -> Person | Refused:
 def why_not_to(authority: Authority, person: str, to: str) -> str:
     """Return why `to` can't be asked in the place of `person`; "" where they can."""
     known = next((each for each in authority.people if each.id == to), None)
-    if known is None or known.is_group:
+    if known is None or known.is_group or any(each.person == to for each in authority.left()):
         return f"{to} is none of the people"
     return f"{to} can't stand in for themselves" if to == person else ""
 
@@ -143,7 +143,7 @@ def why_not_counted(absence: Absence, authority: Authority, store: str, now: int
         store: the identity of the log that it was read from.
         now: the time (ms).
     """
-    if absence.signer not in authority.signers:
+    if not authority.trusts(absence.signer):
         return "the key that it is signed with is not one of the signers here"
     if absence.store != store:
         return "it was said in another store"

@@ -6,7 +6,7 @@ holds where there is none.
 
 import string
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -31,6 +31,9 @@ other rules that ask: of these, the figures count."""
 
 GROUP = "group:"
 """What the id of a group begins with that somebody else keeps; nothing else's id may."""
+
+GLASS = "break-glass"
+"""The channel of who answers outside of a route: one of those who are named for emergencies (`Authority.glass`)."""
 
 GROUP_KINDS: Mapping[str, str] = MappingProxyType({"slack-usergroup": "slack"})
 """Kinds of identities that are groups, and the kind of those who are in them."""
@@ -81,6 +84,25 @@ class StandIn:
     absent: str
     person: str
     until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Somebody who has left, as the event with the number `seq` of a store's log says.
+
+    Nothing counts any more that they say under any of `identities`, and nothing that one of `keys` has signed, whoever
+    is said to have said it.
+    """
+
+    person: str
+    identities: tuple[str, ...]
+    keys: frozenset[str]
+    seq: int
+    at: int = 0
+
+    def is_about(self, principal: str) -> bool:
+        """Tell whether it is they who act as `principal`."""
+        return any(_names(identity, principal) for identity in self.identities)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +210,23 @@ class ApprovalRule:
         steps = tuple(replace(step, approvers=instead(step.approvers)) for step in self.steps)
         return replace(self, approvers=instead(self.approvers), steps=steps, stand_ins=(*self.stand_ins, one))
 
+    def without(self, gone: Collection[str]) -> "ApprovalRule":
+        """Return the rule without these people. A step that told nobody else tells everybody who is left.
+
+        Raises:
+            ConfigError: so it could never be met.
+        """
+        if not (named := set(self.approvers) & set(gone)):
+            return self
+        if named == set(self.approvers):  # an empty list would mean whoever started the run
+            raise ConfigError(f"route {self.name}: everybody who could approve has left")
+
+        def left(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(name for name in names if name not in named)
+
+        steps = tuple(replace(step, approvers=left(step.approvers)) for step in self.steps)
+        return replace(self, approvers=left(self.approvers), steps=steps)
+
     def due(self, elapsed_ms: int, level: int = 0) -> tuple[Step, ...]:
         """The steps that are to be asked by now, in order.
 
@@ -204,6 +243,10 @@ def _nobody(authority: "Authority") -> Sequence["Absence"]:
     return ()
 
 
+def _nobody_left() -> Sequence[Removal]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Authority:
     """The people, what it takes to approve, and whose signatures count.
@@ -213,6 +256,8 @@ class Authority:
         routes: rules by name; "default" is the one a policy means where it names none.
         signers: fingerprints of the keys that may sign votes (`signing.Signer.fingerprint`).
         away: reads who is away now, as far as this authority counts it (`Absences.standing`).
+        left: reads who has left (`People.left`).
+        glass: ids of the people of whom two together may approve, or lift a stop, outside of any route.
 
     Raises:
         ConfigError: an approver who is nobody, two people of one identity, a route under another's name.
@@ -227,6 +272,8 @@ class Authority:
     routes: Mapping[str, ApprovalRule]
     signers: frozenset[str] = frozenset()
     away: Callable[["Authority"], Sequence["Absence"]] = field(default=_nobody, compare=False, repr=False)
+    left: Callable[[], Sequence[Removal]] = field(default=_nobody_left, compare=False, repr=False)
+    glass: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         people: Iterable[Person] = self.people.values() if isinstance(self.people, Mapping) else self.people
@@ -245,6 +292,9 @@ class Authority:
             for identity in map(_normal, person.identities):
                 if (owner := owners.setdefault(identity, person.id)) != person.id:
                     raise ConfigError(f"{identity} can't be both {owner} and {person.id}")
+        named = [person.id for person in self.people if person.id in self.glass and not person.is_group]
+        if self.glass and (len(named) < 2 or set(self.glass) != set(named)):
+            raise ConfigError("break_glass: name two of the people at least, each by themselves and no group")
         for name, rule in self.routes.items():
             if rule.name != name:
                 raise ConfigError(f"route {name}: its rule is that of {rule.name!r}")
@@ -282,14 +332,30 @@ class Authority:
         """The same, and those are asked in the place of whoever is away whom they have named (`Absences.standing`)."""
         return replace(self, away=away)
 
+    def without(self, left: Callable[[], Sequence[Removal]]) -> "Authority":
+        """The same, and nobody counts who has left (`People.left`), nor any key of theirs."""
+        return replace(self, left=left)
+
+    def trusts(self, fingerprint: str) -> bool:
+        """Tell whether what this key has signed counts."""
+        return fingerprint in self.signers and not any(fingerprint in each.keys for each in self.left())
+
     def person_of(self, principal: str) -> Person | None:
         """Return the person who acts as `principal`; None for a stranger, for a group, and where two people might be
         meant.
         """
-        if type(principal) is not str:
+        if type(principal) is not str or self.has_left(principal):
             return None
         found = [person for person in self.people if any(_names(each, principal) for each in person.identities)]
         return found[0] if len(found) == 1 and not found[0].is_group else None
+
+    def has_left(self, principal: str) -> bool:
+        """Tell whether `principal` is somebody who has left, by an identity that was known then or stands here."""
+        for each in self.left():
+            known = (name for person in self.people if person.id == each.person for name in person.identities)
+            if each.is_about(principal) or any(_names(identity, principal) for identity in known):
+                return True
+        return False
 
     def group_of(self, rule: ApprovalRule, principal: str, groups: Iterable[str]) -> Person | None:
         """The group by which `principal` is one of the approvers of `rule`; None where there is none.
@@ -297,10 +363,19 @@ class Authority:
         Args:
             groups: the group identities that the channel has just verified `principal` to be in.
         """
+        if self.has_left(principal):
+            return None
         verified = frozenset(groups)
         known = (each for each in self.people if each.is_group and each.id in rule.approvers)
         mine = (each for each in known if verified.intersection(each.identities))
         return next((each for each in mine if principal.startswith(_members(each))), None)
+
+    def for_glass(self, principal: str, assurance: str) -> Person | None:
+        """Return the person who may be one of two who act outside of any route; None where they may not: it takes a
+        terminal of their own.
+        """
+        known = self.person_of(principal)
+        return known if known is not None and known.id in self.glass and assurance == "terminal" else None
 
     def is_told_apart(self, who: Person | None, principal: str) -> bool:
         """Tell whether `principal`, who is nobody of the people, is certainly somebody else than `who`.
@@ -360,6 +435,7 @@ class Authority:
             min_assurance=assurance,
             by_group=rule.by_group and by_group,
         )
+        strict = strict.without({each.person for each in self.left()})
         return self._without_absent(strict, requester) if requester and strict.approvers else strict
 
     def _without_absent(self, rule: ApprovalRule, requester: str) -> ApprovalRule:
@@ -430,6 +506,16 @@ class Authority:
         if own is None:
             return frozenset()
         return frozenset((own.id,)) if rule.solo else able - {own.id}
+
+
+def breaks_glass(signed: Iterable[tuple[str, str]]) -> bool:
+    """Tell whether two people have signed, each with a key of their own.
+
+    Args:
+        signed: ids of people, each with the fingerprint of the key.
+    """
+    said = set(signed)
+    return any(person != other and key != another for person, key in said for other, another in said)
 
 
 def described(one: StandIn) -> str:

@@ -89,7 +89,8 @@ class Asking:
         self._store = store
         self._asker = asker
         self._judge = judge
-        self._given_authority = authority.heeding(lambda counting: store.absences.standing(counting))
+        heeding = authority.heeding(lambda counting: store.absences.standing(counting))
+        self._given_authority = heeding.without(lambda: store.people.left())
         self._given_signer = signer
         self._requester = requester
         self._clock = clock

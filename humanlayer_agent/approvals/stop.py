@@ -7,15 +7,17 @@ exactly one stop, and whoever is about to run an action checks that again with t
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from humanlayer_agent.approvals.authority import ASSURANCES, Authority, Person
+from humanlayer_agent.approvals.authority import ASSURANCES, GLASS, Authority, Person
 from humanlayer_agent.approvals.model import Approver, Refused, person
+from humanlayer_agent.audit.chain import said
 from humanlayer_agent.audit.heads import is_signature
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.keys.signing import Signer
+from humanlayer_agent.safe_text import one_line
 
 STOPPED = "a human has stopped every agent of this store (hla stop)"
 """Why nothing runs, for the log and for whoever proposes an action. A human's own words are not in it: nobody has
@@ -118,6 +120,15 @@ def described(halt: Halt) -> str:
     return f"every agent is stopped since {when} by {person(halt.by) or 'somebody'}{words}{note}"
 
 
+def broken_glass(event: Mapping[str, Any]) -> str:
+    """Return what an event says that somebody did outside of a route, in a sentence for humans."""
+    request = said(event.get("request"))[:12]
+    what = f"approve request {request}" if request else "lift a stop of every agent"
+    how = "It counts: two have signed it." if event.get("done") else "It counts once another one signs it."
+    who = f"{said(event.get('person'))} signed to {what}, outside of its route"
+    return one_line(f"BREAK-GLASS: {who}. {how} {said(event.get('reason'))}")
+
+
 def statement(resumption: Resumption) -> bytes:
     """Return the text that is signed: canonical JSON of who lifts which stop, and when."""
     who = resumption.approver
@@ -142,7 +153,12 @@ def is_signed(resumption: Resumption) -> bool:
 
 
 def who_may_resume(authority: Authority, approver: Approver) -> Person | Refused:
-    """The person who may let agents go on: one who decides by the route "default", surely enough identified."""
+    """The person who may let agents go on: one who decides by the route "default", surely enough identified; or one of
+    two who break glass, which by itself lifts nothing.
+    """
+    if approver.channel == GLASS:
+        one = authority.for_glass(approver.principal, approver.assurance)
+        return one or Refused(f"{approver.principal} is not named under break_glass, or not at a terminal")
     known, rule = authority.person_of(approver.principal), authority.routes.get("default")
     if known is None or rule is None:
         return Refused(f"nobody who may decide is known as {approver.principal}")
@@ -156,7 +172,7 @@ def who_may_resume(authority: Authority, approver: Approver) -> Person | Refused
 
 def why_not_counted(resumption: Resumption, authority: Authority | None) -> str:
     """Return why a resumption lifts nothing; "" where it does, if the key that it names has signed it."""
-    if authority is None or resumption.signer not in authority.signers:
+    if authority is None or not authority.trusts(resumption.signer):
         return "the key that it is signed with is not one of the signers here"
     who = who_may_resume(authority, resumption.approver)
     if isinstance(who, Refused):

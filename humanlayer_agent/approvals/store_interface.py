@@ -8,15 +8,16 @@ an answer asks its own, and the one that runs the action asks its own again, bec
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.absences import Absences
-from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.authority import Authority, Removal
 from humanlayer_agent.approvals.delivery import Surfaces
 from humanlayer_agent.approvals.grants import Grants
+from humanlayer_agent.approvals.holds import Hold, Holds
 from humanlayer_agent.approvals.model import (
     Answer,
     ApprovalRequest,
@@ -84,12 +85,73 @@ class Purging(Protocol):
         """Return the numbers of rows that may go, as far as was heard."""
         ...
 
+    def would_stay(self) -> Purged:
+        """Return the numbers of rows that only a legal hold keeps."""
+        ...
+
+    def holds(self) -> list[Hold]:
+        """Return the holds that stand."""
+        ...
+
     def delete(self, by: str, sha256: str) -> Purged:
         """Delete it, in one transaction with its event: who does (a principal), and the digest of the export."""
         ...
 
     def erase(self) -> bool:
         """Make what was deleted vanish from the bytes too; False where another process is in the way."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What somebody has decided, as the tables have it (what was purged is not in them).
+
+    Args:
+        answers: how many of each kind.
+        last: their newest answers, the newest first: when (ms), the kind, the id of the request.
+        grants: the ids of the grants they gave, each with how often it was used.
+        standing: those of the grants that still let something through.
+        keys: the keys that signed what they answered themselves at a command line.
+    """
+
+    answers: Mapping[str, int]
+    last: tuple[tuple[int, str, str], ...]
+    grants: Mapping[str, int]
+    standing: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What ended with somebody's leaving: ids of grants, of approvals that were not used, and of absences."""
+
+    grants: tuple[str, ...]
+    lapsed: tuple[str, ...]
+    absences: tuple[str, ...]
+
+
+class People(Protocol):
+    """Who has left, as far as a store was told. It takes no proof: nobody can do more by it than before."""
+
+    def left(self) -> Sequence[Removal]:
+        """Return who has left, the first one first."""
+        ...
+
+    def principals(self, person: str) -> list[str]:
+        """Return the principals under whom somebody has answered."""
+        ...
+
+    def record_of(self, person: str) -> Record:
+        """Return what somebody has decided."""
+        ...
+
+    def remove(self, person: str, identities: Sequence[str], keys: Sequence[str], by: str, reason: str = "") -> Removed:
+        """End everything that somebody may do, in one transaction. It can't be taken back.
+
+        Args:
+            person: their id. identities: the principals that they are known by. keys: fingerprints of their keys.
+            by: the principal who does. reason: their words.
+        """
         ...
 
 
@@ -134,6 +196,11 @@ class Store(Protocol):
     @property
     def absences(self) -> Absences:
         """The words of people who are away."""
+        ...
+
+    @property
+    def people(self) -> People:
+        """What is known of people who have left."""
         ...
 
     def open_run(self, run: Run) -> None:
@@ -418,7 +485,12 @@ class Store(Protocol):
         """
         ...
 
-    def purge(self, *, before: int, exported: Head) -> Purging:
+    @property
+    def holds(self) -> Holds:
+        """The legal holds, which keep what would be deleted."""
+        ...
+
+    def purge(self, *, before: int, exported: Head, authority: Authority | None = None) -> Purging:
         """Look for what is settled, old (before this moment, in ms) and exported (up to this head).
 
         Raises:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
+from humanlayer_agent.approvals.authority import GLASS, ApprovalRule, Authority, Person, breaks_glass
 from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest, Approver, Vote
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.signing import is_signed
@@ -63,6 +63,8 @@ class Seat:
 
 def seat_of(authority: Authority, rule: ApprovalRule, requester: str, approver: Approver) -> Seat | Refusal:
     """Return the seat from which `approver` may answer a request of `requester` under `rule`, or why there is none."""
+    if approver.channel == GLASS:
+        return _glass_seat(authority, requester, approver)
     person = authority.person_of(approver.principal)
     group = authority.group_of(rule, approver.principal, approver.groups)
     if person is None and group is None:
@@ -98,6 +100,27 @@ def seat_of(authority: Authority, rule: ApprovalRule, requester: str, approver: 
     return Seat(who, own)
 
 
+def _glass_seat(authority: Authority, requester: str, approver: Approver) -> Seat | Refusal:
+    """Return the seat of one of two who approve outside of any route: never that of whoever started the run."""
+    person, starter = authority.for_glass(approver.principal, approver.assurance), authority.person_of(requester)
+    if person is None:
+        return Refusal("not-an-approver", f"{approver.principal} is not named under break_glass, or not at a terminal")
+    if starter is None:
+        return Refusal("unknown-requester", f"nobody is known as {requester}, who started the run")
+    if person == starter:
+        return Refusal("requester", f"{person.id} started the run: somebody else must answer")
+    return Seat(person.id, False)
+
+
+def glass_rule(authority: Authority) -> ApprovalRule:
+    """Return the rule that is for who approves outside of any route, where there is one.
+
+    Raises:
+        ConfigError: nobody may.
+    """
+    return ApprovalRule(GLASS, authority.glass, quorum=2, min_assurance="terminal")
+
+
 def _may_be(authority: Authority, rule: ApprovalRule, starter: Person | None, principal: str) -> str:
     """Return who `principal`, who is none of the people, might be of those it must be told from; "" where it is told
     apart.
@@ -124,7 +147,7 @@ def counts(vote: Vote, request: ApprovalRequest, rule: ApprovalRule, authority: 
         and vote.presented_digest == request.digest
         and request.since <= vote.at
         and (vote.at < request.expires or vote.answer == "revoke")
-        and vote.signer in authority.signers
+        and authority.trusts(vote.signer)
         and is_signed(vote)
     )
 
@@ -154,8 +177,8 @@ def granting(
         if vote.answer != "approve":
             return f"one of the answers is {vote.answer}, not approve"
         seat = seat_of(authority, rule, requester, vote.approver)
-        mine = isinstance(seat, Seat) and seat.person == vote.person
-        if mine and vote.at <= now and vote.signer in authority.signers and is_signed(vote):
+        mine = isinstance(seat, Seat) and seat.person == vote.person and vote.approver.channel != GLASS
+        if mine and vote.at <= now and authority.trusts(vote.signer) and is_signed(vote):
             approvals.setdefault(vote.person, vote)
     if len(approvals) < rule.quorum:
         return f"{len(approvals)} of its approvals count, and {rule.quorum} must"
@@ -176,25 +199,38 @@ class Tally:
 
 
 def tally(request: ApprovalRequest, votes: Iterable[Vote], authority: Authority) -> Tally:
-    """Count the votes on `request`: a quorum of different people, and nobody's no.
+    """Count the votes on `request`: a quorum of different people, or two who may break glass, and nobody's no.
 
     A no needs no proof: whoever forges one has only kept something from running.
     """
+    given = sorted(votes, key=lambda vote: vote.at)
+    if no := next((vote.answer for vote in given if vote.answer not in ("approve", "escalate")), ""):
+        return Tally((), f"one of the answers is {no}, not approve")
+    if glass := _glass(request, given, authority):
+        return Tally(glass, "", glass[-1].at)
     try:
         rule = authority.rule_for(request.decision, request.requester)
     except ConfigError as error:
         return Tally((), str(error))
     approvals: dict[str, Vote] = {}
-    for vote in sorted(votes, key=lambda vote: vote.at):
-        if vote.answer == "approve" and counts(vote, request, rule, authority):
+    for vote in given:
+        if vote.answer == "approve" and vote.approver.channel != GLASS and counts(vote, request, rule, authority):
             approvals.setdefault(vote.person, vote)
-        elif vote.answer not in ("approve", "escalate"):
-            return Tally((), f"one of the answers is {vote.answer}, not approve")
     counted = tuple(approvals.values())
     if len(counted) < rule.quorum:
         people = "approval counts" if len(counted) == 1 else "approvals count"
         return Tally(counted, f"{len(counted)} {people}, and {rule.quorum} must")
     return Tally(counted, "", counted[-1].at)
+
+
+def _glass(request: ApprovalRequest, votes: Iterable[Vote], authority: Authority) -> tuple[Vote, ...]:
+    """Return the votes by which two people have approved `request` outside of its route; () where they have not."""
+    given = [vote for vote in votes if vote.approver.channel == GLASS and vote.answer == "approve"]
+    if len(given) < 2 or not authority.glass:
+        return ()
+    rule = glass_rule(authority)
+    counted = [vote for vote in given if not vote.scope and counts(vote, request, rule, authority)]
+    return tuple(counted) if breaks_glass((vote.person, vote.signer) for vote in counted) else ()
 
 
 def said(answer: AnswerKind, request: ApprovalRequest, votes: Sequence[Vote], authority: Authority) -> Vote | None:

@@ -53,6 +53,14 @@ RETENTION_PURGED = EventType(
     "what was settled, old and exported was deleted from the tables; the log stays whole",
 )
 
+HOLD_PLACED = EventType(
+    "hold.placed",
+    161,
+    "a legal hold: what it is about (a `run`, a time from `since` to `until`, or everything) is not "
+    "deleted, and somebody signed that",
+)
+HOLD_LIFTED = EventType("hold.lifted", 162, "a legal hold (`hold`) is over, and signed by whoever may decide that")
+
 POLICY_LOADED = EventType("policy.loaded", 200, "a policy is in force in a run")
 POLICY_ERROR = EventType("policy.error", 201, "the Director failed on an action: denied")
 
@@ -70,6 +78,13 @@ SUPERVISION_REFUSED = EventType(
     "supervision.refused",
     352,
     "a stop, a resumption or (`refusal` is stopped) a call that no policy judges did not happen, and the code of why",
+)
+
+GLASS_BROKEN = EventType(
+    "supervision.break-glass",
+    353,
+    "somebody who is named for emergencies approved a request (`request`), or lifted a stop (`halt`), outside of its "
+    "route, with a reason; `done`: another one had, each signed with a key of their own, so it counts",
 )
 
 DECISION_EVALUATED = EventType("decision.evaluated", 400, "the Director judged an action")
@@ -114,6 +129,13 @@ ABSENCE_SAID = EventType(
 )
 ABSENCE_ENDED = EventType(
     "absence.ended", 661, "what somebody (`person`) has said of being away (`absences`) counts no more: they are asked"
+)
+
+PERSON_REMOVED = EventType(
+    "person.removed",
+    662,
+    "somebody (`person`) has left: no answer by their `identities` counts from here on, nor what their `keys` sign; "
+    "their `grants` and their approvals that were not used yet (`lapsed`) end with it",
 )
 
 TOOLS_LISTED = EventType(

@@ -174,6 +174,10 @@ class Desk(Protocol):
         """Return the person who acts as `principal`; None for a stranger."""
         ...
 
+    def has_left(self, principal: str) -> bool:
+        """Tell whether `principal` is somebody who has left (`hla people remove`): show them nothing."""
+        ...
+
     def refused(self, request_id: str, principal: str, code: str, why: str) -> None:
         """Write down that an answer was turned away before it came to `decide` (`vote.refused`)."""
         ...

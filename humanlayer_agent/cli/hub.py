@@ -77,20 +77,21 @@ def writable_store(location: str | None) -> "SQLStore":
 def _serve(opened: "SQLStore", authority: "Authority", channels: Path | None, project: Path | None) -> None:
     from humanlayer_agent.channels.registry import FACTORIES
     from humanlayer_agent.configuration import build_hub, unlocked_signer
-    from humanlayer_agent.hub.head_posts import witness
+    from humanlayer_agent.hub.head_posts import alarm, witness
 
     def post(text: str) -> None:
         if made is not None:
             made.post(text)
 
     heads = witness(opened, post, say=lambda line: _say("heads", line))
+    loud = alarm(opened, post, say=lambda line: _say("hub", line))
     made = build_hub(
         opened,
         authority,
         lambda: unlocked_signer(authority, project=project),
         channels=channels,
         project=project,
-        tasks=[heads, _settings_watch(channels, project)],
+        tasks=[heads, loud, _settings_watch(channels, project)],
         say=_say,
     )
     if made is None:

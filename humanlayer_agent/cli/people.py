@@ -1,7 +1,7 @@
-"""`hla people`: who may be asked, who is away, and who is asked in their place.
+"""`hla people`: who may be asked, who is away, who is asked in their place, and who has left.
 
 Being away is signed, like an approval: it decides who may approve. Being back asks for nothing but a human's terminal:
-whoever says it has only had somebody asked again.
+whoever says it has only had somebody asked again. Nor does the end of what somebody may do: it lets nobody do more.
 """
 
 import sys
@@ -24,15 +24,17 @@ from humanlayer_agent.errors import ConfigError, NoTerminal, StoreError
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.absences import Absence
     from humanlayer_agent.approvals.authority import Authority
+    from humanlayer_agent.approvals.store_interface import Record
     from humanlayer_agent.store.sqlite import SQLStore
 
 DONE, NOT_DONE, NO_HUMAN = 0, 1, 3
+_WORDS_LIMIT = 2000
 _CHANNEL = "command-line"
 
 app = Commands(
-    help="""See who may be asked, and have somebody else asked while you are away.
+    help="""See who may be asked, have somebody else asked while you are away, and end what somebody may do who leaves.
 
-    Examples: hla people ls;  hla people away --to bob --until 2026-12-24"""
+    Examples: hla people ls;  hla people away --to bob --until 2026-12-24;  hla people remove alice"""
 )
 
 
@@ -51,15 +53,16 @@ def ls(
     authority = _authority(channels)
     with closing(open_store(store)) as opened:
         said = _latest(opened.absences.said(authority))
+        left = {each.person: each.at for each in opened.people.left()}
     if output != "table":
-        print_records((_record(authority, each.id, said) for each in authority.people), output)
+        print_records((_record(authority, each.id, said, left) for each in authority.people), output)
         return
     from humanlayer_agent.cli.shared.tables import console, print_rows
     from humanlayer_agent.safe_text import one_line
 
     rows = []
     for each in authority.people:
-        record = _record(authority, each.id, said)
+        record = _record(authority, each.id, said, left)
         known, routes = ", ".join(record["identities"]), ", ".join(record["routes"]) or "none"
         rows.append([one_line(cell) for cell in (each.id, known, routes, _away(record))])
     print_rows(console(), ("person", "known as", "routes", "away"), rows, whole=True)
@@ -129,6 +132,133 @@ def back(
     said = "is asked again" if ended else "has not said that they are away"
     print(f"{one_line(person)} {said}{f'; {left} that they may answer: hla requests ls' if left else ''}")
     raise typer.Exit(DONE if ended else NOT_DONE)
+
+
+@app.command()
+def remove(
+    name: Annotated[str, typer.Argument(metavar="PERSON", help="Who leaves: one of the people, or an identity.")],
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="FINGERPRINT", help="A key of theirs, besides those that the log knows."),
+    ] = None,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; for the log.")] = "",
+    channels: ChannelsOption = None,
+    store: StoreOption = None,
+) -> None:
+    """End what somebody may do, at once and for good: you see what they decided, and type a word.
+
+    In one transaction: no answer of theirs counts any more, by whatever way; their keys sign nothing that counts; their
+    grants are revoked, approvals that were not used yet void, their web sessions over. It counts in one store. What
+    their line in the channels files says is yours to take out, and it says which line.
+
+    Keys are theirs that have signed what they answered at a command line. Somebody who comes back needs identities that
+    were not theirs before.
+
+    Exit codes: 0 done, 1 not wanted, 2 usage, 3 there is no human's terminal.
+
+    Example: hla people remove alice --reason "left the company"
+    """
+    human_only("people remove", "ends what people may do", store)
+    from humanlayer_agent.processes.tty import controlling_terminal
+
+    try:
+        with controlling_terminal() as fd, closing(open_to_write(store)) as opened:
+            raise typer.Exit(_remove(fd, opened, name, key or [], reason, channels))
+    except NoTerminal as error:
+        print(f"humanlayer-agent: nobody was removed: only a human at a terminal does that: {error}", file=sys.stderr)
+        raise typer.Exit(NO_HUMAN) from error
+    except StoreError as error:
+        raise ConfigError(f"nobody was removed: {error}") from error
+
+
+def _remove(fd: int, opened: "SQLStore", name: str, given: list[str], reason: str, channels: Path | None) -> int:
+    from humanlayer_agent.processes.identity import os_user
+    from humanlayer_agent.safe_text import one_line
+
+    authority = _authority(channels)
+    identities = _identities(opened, authority, name)
+    if wrong := [each for each in given if len(each) != 64 or set(each) - set("0123456789abcdef")]:
+        raise ConfigError(f"--key {one_line(wrong[0])}: expected the fingerprint of a key, as `signers:` names them")
+    record = opened.people.record_of(name)
+    keys = list(dict.fromkeys([*(each for each in record.keys if each in authority.signers), *given]))
+    said = [f"{name} is known as {', '.join(identities)}", *_decided(record), *_ending(record, keys, authority)]
+    if not typed_word(fd, "\n".join(map(one_line, said)), "remove", f"end what {one_line(name)} may do, for good"):
+        print("nobody was removed")
+        return NOT_DONE
+    done = opened.people.remove(name, identities, keys, os_user(), one_line(reason.strip())[:_WORDS_LIMIT])
+    print(f"{one_line(name)} is removed: no answer of theirs counts any more in this store")
+    ended = f"{_many(len(done.grants), 'grant')} and {_many(len(keys), 'key')} revoked"
+    print(f"{ended}, {_many(len(done.lapsed), 'approval')} void that nobody had used; every inbox logs them out")
+    for line in _lines_to_take_out(channels, name, keys):
+        print(one_line(line))
+    return DONE
+
+
+def _identities(opened: "SQLStore", authority: "Authority", name: str) -> list[str]:
+    """Return everything that somebody is known by: in the channels files, and in what they have answered.
+
+    Raises:
+        ConfigError: nobody is called that.
+    """
+    from humanlayer_agent.approvals.authority import GROUP
+
+    if name.startswith(GROUP):
+        raise ConfigError(f"{name} is a group: who is in it is not said here; take its lines out of the channels files")
+    found = [identity for each in authority.people if each.id == name for identity in each.identities]
+    for principal in opened.people.principals(name):
+        if (known := authority.person_of(principal)) is None or known.id == name:
+            found.append(principal)  # else it is somebody else's by now
+    if not found and name.partition(":")[0] in ("os", "slack", "email", "app") and authority.person_of(name) is None:
+        found.append(name)  # one of a group
+    elif not found and (known := authority.person_of(name)) is not None:
+        raise ConfigError(f"{name} is {known.id}: name them so")
+    if not found:
+        known_names = ", ".join(each.id for each in authority.people if not each.is_group)
+        raise ConfigError(f"nobody is called {name!r}; there are {known_names}")
+    return list(dict.fromkeys(found))
+
+
+def _decided(record: "Record") -> list[str]:
+    counted = ", ".join(f"{count} {kind}" for kind, count in record.answers.items())
+    lines = [f"  answers: {counted or 'none'}"]
+    lines += [f"    {time_text(at)}  {kind}  {request[:12]}" for at, kind, request in record.last]
+    lines += [f"  grant {each[:8]} has let {uses} run" for each, uses in record.grants.items() if uses]
+    return lines
+
+
+def _ending(record: "Record", keys: list[str], authority: "Authority") -> list[str]:
+    lines = [f"This revokes {_many(len(record.standing), 'grant')} and {_many(len(keys), 'key')}:"]
+    lines += [f"  key {each}" for each in keys]
+    if keys:
+        lines.append("  (a hub that signs with such a key needs another one; what it has signed counts no more)")
+    else:
+        lines.append("  (no key of theirs is known here: if they have one, name it with --key)")
+    return lines
+
+
+def _lines_to_take_out(channels: Path | None, name: str, keys: list[str]) -> list[str]:
+    """Say in which lines of the channels files somebody and their keys still stand."""
+    from humanlayer_agent.channels import settings
+    from humanlayer_agent.policy.language import yaml_positions
+
+    found = []
+    for file in settings.load(file=channels).files:
+        if not Path(file).is_file():
+            continue  # a shipped one
+        document = yaml_positions.decode(Path(file).read_bytes(), file)
+        for path, at in document.positions.items():
+            value = document.data
+            with suppress(KeyError, IndexError, TypeError):
+                for step in path:
+                    value = value[step]
+            named = path == ("people", name) or (value == name and path[:1] in (("routes",), ("groups",)))
+            if named or (path[:1] == ("signers",) and value in keys):
+                found.append(f"take out: {file}:{at.line}: {document.text.splitlines()[at.line - 1].strip()}")
+    return list(dict.fromkeys(found))
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _leave(fd: int, opened: "SQLStore", to: str, until: str, channels: Path | None) -> int:
@@ -212,7 +342,9 @@ def _latest(said: "list[tuple[Absence, str]]") -> "dict[str, tuple[Absence, str]
     return {absence.person: (absence, why) for absence, why in said if absence.until > now_ms()}
 
 
-def _record(authority: "Authority", person: str, said: "dict[str, tuple[Absence, str]]") -> PersonRecord:
+def _record(
+    authority: "Authority", person: str, said: "dict[str, tuple[Absence, str]]", left: dict[str, int]
+) -> PersonRecord:
     absence, why = said.get(person, (None, ""))
     return {
         "id": person,
@@ -221,10 +353,13 @@ def _record(authority: "Authority", person: str, said: "dict[str, tuple[Absence,
         "away_until": absence.until if absence else None,
         "away_to": absence.to if absence else None,
         "not_counted": why,
+        "removed": left.get(person),
     }
 
 
 def _away(record: PersonRecord) -> str:
+    if record["removed"] is not None:
+        return f"has left: removed {time_text(record['removed'])}"
     if record["away_until"] is None:
         return ""
     note = f" (does not count: {record['not_counted']})" if record["not_counted"] else ""

@@ -14,7 +14,7 @@ import typer
 
 from humanlayer_agent.cli.shared.human_signature import credentials, open_to_write, typed_word
 from humanlayer_agent.cli.shared.human_terminal import has_terminal, human_only
-from humanlayer_agent.cli.shared.options import ChannelsOption, CommentOption, StoreOption
+from humanlayer_agent.cli.shared.options import ChannelsOption, CommentOption, GlassOption, StoreOption
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.stop import Halt
@@ -50,13 +50,15 @@ def stop(
 
 def resume(
     comment: CommentOption = "",
+    glass: GlassOption = "",
     channels: ChannelsOption = None,
     store: StoreOption = None,
 ) -> None:
     """Let agents act again after hla stop: you see what was stopped, type a word and your key's passphrase.
 
     It takes a key that your channels.yaml names under signers (hla init makes one), and somebody who may approve by the
-    route "default". What was withdrawn or approved before stays void: agents propose anew.
+    route "default"; or, with --break-glass, two who are named for emergencies in the user's or the machine's channels
+    file, one after the other. What was withdrawn or approved before stays void: agents propose anew.
 
     Example: hla resume --comment "the bucket is mended"
     """
@@ -68,7 +70,7 @@ def resume(
     protect_secrets()
     try:
         with controlling_terminal() as fd, closing(open_to_write(store)) as opened:
-            raise typer.Exit(_resume(fd, opened, comment, channels, store))
+            raise typer.Exit(_resume(fd, opened, comment, channels, store, glass))
     except NoTerminal as error:
         _refused(store, "resume", "no-terminal")
         print(f"humanlayer-agent: not resumed: only a human at a terminal does that: {error}", file=sys.stderr)
@@ -115,7 +117,8 @@ def _say_running(opened: "SQLStore") -> None:
 # Going on again
 
 
-def _resume(fd: int, opened: "SQLStore", comment: str, channels: Path | None, location: str | None) -> int:
+def _resume(fd: int, opened: "SQLStore", comment: str, channels: Path | None, location: str | None, glass: str) -> int:
+    from humanlayer_agent.approvals.authority import GLASS
     from humanlayer_agent.approvals.model import Approver, Refused
     from humanlayer_agent.errors import ConfigError
     from humanlayer_agent.keys.unlock import ask
@@ -130,12 +133,17 @@ def _resume(fd: int, opened: "SQLStore", comment: str, channels: Path | None, lo
     if not _wanted(fd, halts) or not ask(fd, signer, wrong=lambda: _refused(location, "resume", "wrong-passphrase")):
         print("nothing was resumed")
         return NOT_DONE
-    who = Approver(os_user(), _CHANNEL, "terminal")
-    refused = opened.halts.resume(halts, who, one_line(comment.strip())[:_WORDS_LIMIT], authority, signer)
+    who = Approver(os_user(), GLASS if glass else _CHANNEL, "terminal")
+    words = f"{GLASS}: {glass.strip()}" if glass else comment.strip()
+    refused = opened.halts.resume(halts, who, one_line(words)[:_WORDS_LIMIT], authority, signer)
     if isinstance(refused, Refused):
         _refused(location, "resume", "not-an-approver")
         raise ConfigError(f"not resumed: {one_line(refused.reason)}")
-    if still := opened.halts.standing(authority):
+    still = opened.halts.standing(authority)
+    if still and glass and {each.id for each in still} <= {each.id for each in halts}:
+        print("signed: it counts once another of those who are named under break_glass has done the same")
+        return DONE
+    if still:
         print(f"not resumed: {one_line(_described(still[-1]))}", file=sys.stderr)  # stopped again meanwhile
         return NOT_DONE
     print("resumed: agents act again, as their policies say; what was withdrawn or approved before stays void")

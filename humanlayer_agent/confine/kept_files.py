@@ -255,14 +255,14 @@ class KeptFiles:
             raise OSError(f"what was kept as {digest} is not what it was")
         return content
 
-    def forget(self, before: int) -> int:
+    def forget(self, before: int, keep: Callable[[Kept], bool] = lambda each: False) -> int:
         """Remove what was kept before a moment (ms), and return for how many runs that was.
 
         Raises:
             OSError: it can't be removed.
         """
         with self._alone():
-            return self._forget([each for each in self.all() if each.at < before])
+            return self._forget([each for each in self.all() if each.at < before and not keep(each)])
 
     def size(self) -> int:
         """Return how many bytes all of it takes."""

@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from humanlayer_agent.approvals.authority import Authority, Person
+from humanlayer_agent.approvals.authority import GLASS, Authority, Person
 from humanlayer_agent.approvals.delivery import Presentation
 from humanlayer_agent.approvals.grants import Grant, UsedFor
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Vote, VoteResult
 from humanlayer_agent.approvals.model import person as person_name
-from humanlayer_agent.approvals.stop import described
+from humanlayer_agent.approvals.stop import broken_glass, described
 from humanlayer_agent.approvals.store_interface import Store, now_ms
 from humanlayer_agent.audit import events
 from humanlayer_agent.channels.contract import Outcome, Ref
@@ -22,6 +22,10 @@ NOT_SHOWN = "not-shown"
 
 PATIENCE = 1.0
 """Seconds to wait for a delivery to be written down whose answer is here already. (Slack wants an answer within 3.)"""
+
+_DAY_MS = 86_400_000
+_EMERGENCIES = 5
+"""So many that were acted on outside of a route are told of, of one day."""
 
 _SHOWN_FIRST = ("approve", "edit")
 """Answers that count only from a place that shows the whole command."""
@@ -51,7 +55,7 @@ class StoreDesk:
     ) -> None:
         self._store = store
         self._channel = channel
-        self._authority = authority
+        self._authority = authority.without(store.people.left)
         self._signer = signer
         self._changed = changed
         self._recorded = recorded
@@ -86,6 +90,9 @@ class StoreDesk:
 
     def person_of(self, principal: str) -> Person | None:
         return self._authority.person_of(principal)
+
+    def has_left(self, principal: str) -> bool:
+        return self._authority.has_left(principal)
 
     def refused(self, request_id: str, principal: str, code: str, why: str) -> None:
         request = self._store.get(request_id)
@@ -123,7 +130,14 @@ class StoreDesk:
         return self._store.grants.revoke(grant_id, principal, why)
 
     def stopped(self) -> str:
-        return "; ".join(described(halt) for halt in self._store.halts.standing(self._authority))
+        stops = [described(halt) for halt in self._store.halts.standing(self._authority)]
+        return "; ".join([*stops, *self._emergencies()])
+
+    def _emergencies(self) -> list[str]:
+        """Return what was done outside of a route within the last day, for whoever looks."""
+        found = self._store.events(type=events.GLASS_BROKEN.name, last=_EMERGENCIES)
+        since = self._store.now() - _DAY_MS
+        return [broken_glass(entry.event) for entry in found if entry.event["at"] > since]
 
     def beside(self, channel: str) -> "StoreDesk":
         return StoreDesk(
@@ -197,8 +211,9 @@ def _by(authority: Authority, request: ApprovalRequest) -> str:
 def _missing(authority: Authority, request: ApprovalRequest, votes: tuple[Vote, ...]) -> int:
     if request.state != "pending":
         return 0
-    needed, gone = request.needed, frozenset[str]()
+    needed, gone = request.needed, frozenset(each.person for each in authority.left())
     with suppress(ConfigError):
         rule = authority.rule_for(request.decision, request.requester)
-        needed, gone = max(needed, rule.quorum), frozenset(each.absent for each in rule.stand_ins)
-    return max(0, needed - len({vote.person for vote in votes if vote.answer == "approve"} - gone))
+        needed, gone = max(needed, rule.quorum), gone | {each.absent for each in rule.stand_ins}
+    given = {vote.person for vote in votes if vote.answer == "approve" and vote.approver.channel != GLASS}
+    return max(0, needed - len(given - gone))

@@ -1,8 +1,13 @@
-"""Signed heads of the log, posted where people keep them: an outside witness for whoever verifies the log later."""
+"""Signed heads of the log, posted where people keep them: an outside witness for whoever verifies the log later.
+
+That somebody has acted outside of a route, posted where people see it.
+"""
 
 from collections.abc import Callable
 
+from humanlayer_agent.approvals.stop import broken_glass
 from humanlayer_agent.approvals.store_interface import Store
+from humanlayer_agent.audit.events import GLASS_BROKEN
 from humanlayer_agent.audit.heads import head_line, head_text
 from humanlayer_agent.hub.hub import Task
 
@@ -34,3 +39,33 @@ def witness(
             posted = head.seq
 
     return Task("heads", every, run)
+
+
+LOUD_EVERY = 2.0
+"""Seconds between two looks whether somebody has acted outside of a route."""
+
+_RECENT_MS = 3_600_000
+"""A hub that begins tells of so much before it: another may have been killed before it could."""
+
+
+def alarm(store: Store, post: Callable[[str], None], *, say: Callable[[str], None] = lambda line: None) -> Task:
+    """A task that tells every channel at once when somebody acts outside of a route (break-glass).
+
+    Args:
+        post: puts a text where people see it; it must not wait.
+        say: takes it as a line, for whoever watches.
+    """
+    seen: int | None = None
+
+    def run() -> None:
+        nonlocal seen
+        begins = seen is None
+        for entry in store.events(type=GLASS_BROKEN.name, after=-1 if seen is None else seen):
+            if not begins or entry.event["at"] > store.now() - _RECENT_MS:
+                text = broken_glass(entry.event)
+                say(text)
+                post(text)
+            seen = entry.seq
+        seen = -1 if seen is None else seen
+
+    return Task("break-glass", LOUD_EVERY, run)

@@ -87,7 +87,7 @@ class Hub:
         holder = secrets.token_hex(8)
         self._store = store
         self._build = build
-        self._authority = authority.heeding(lambda known: store.absences.standing(known))
+        self._authority = authority.heeding(lambda known: store.absences.standing(known)).without(store.people.left)
         self._signer = signer
         self._say = say
         self._slots = [_Slot(name, Lease(store, name, holder)) for name in dict.fromkeys(channels)]

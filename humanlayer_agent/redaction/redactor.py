@@ -34,11 +34,12 @@ COMMANDS = frozenset({"command", "edited"})
 PLAIN = frozenset(
     {
         *("store", "version", "head", "head_signature", "lost", "loss_signature", "signer", "signers"),
-        *("absence", "absences", "absence_signature"),
+        *("absence", "absences", "absence_signature", "hold", "hold_signature", "holds"),
         *("former", "key", "run", "former_run", "request", "parent", "permit", "halt", "resumption", "sha256"),
         *("place", "question", "reply", "policy_digest", "interpreter", "approver", "decision_id", "process"),
         *("channel", "holder", "rules", "verdict", "agent", "policy", "rule", "basis", "severity", "parse"),
         *("input_mode", "answer", "assurance", "instance", "requester", "member_of", "shown"),
+        *("person", "identities", "keys", "grants", "lapsed"),
     }
 )
 """Fields that hold what we made ourselves, and identities."""

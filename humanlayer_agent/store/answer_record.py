@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from humanlayer_agent.action import PLAN, QUESTION, Action
 from humanlayer_agent.approvals.attention import HOUR_MS, IN_A_ROW, SEVERE, is_hasty, is_typed, to_type
-from humanlayer_agent.approvals.authority import ApprovalRule, Authority
+from humanlayer_agent.approvals.authority import GLASS, ApprovalRule, Authority, breaks_glass
 from humanlayer_agent.approvals.grants import MAIL, offers
 from humanlayer_agent.approvals.model import (
     Answer,
@@ -25,13 +25,21 @@ from humanlayer_agent.approvals.model import (
     answers_to,
 )
 from humanlayer_agent.approvals.store_interface import edit_fault
-from humanlayer_agent.approvals.votes import REFUSALS, Refusal, Seat, counts, seat_of, tally
+from humanlayer_agent.approvals.votes import REFUSALS, Refusal, Seat, counts, glass_rule, seat_of, tally
 from humanlayer_agent.audit import events
 from humanlayer_agent.canonical_json import encodable
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.store.grants import give
-from humanlayer_agent.store.rows import load_action, load_decision, load_demands, load_rule, sayable, storable
+from humanlayer_agent.store.rows import (
+    load_action,
+    load_decision,
+    load_demands,
+    load_rule,
+    said_approver,
+    sayable,
+    storable,
+)
 from humanlayer_agent.store.statements import Ledger, Log
 from humanlayer_agent.store.transactions import Row
 
@@ -60,6 +68,7 @@ def record_answer(
     Args:
         revoking: the answer takes an approval back; no other may, and it may do nothing else.
     """
+    authority = ledger.counting(authority)
     row = ledger.request(request_id)
     if row is not None and answer.kind == "approve" and not answer.scope and _is_plan(row):
         answer = replace(answer, scope=PLAN)  # there is no once of what does not run
@@ -79,7 +88,9 @@ def record_answer(
         ledger.say_vote(events.VOTE_LATE, request_id, answer, run=row["run_id"], why=reason)
         return VoteResult("late", state, reason)
     votes = ledger.votes(request_id)
-    if not revoking and answer.kind != "escalate" and _has_answered(votes, seat, answer.approver):
+    glass = answer.approver.channel == GLASS
+    same_way = [vote for vote in votes if (vote.approver.channel == GLASS) == glass]
+    if not revoking and answer.kind != "escalate" and _has_answered(same_way, seat, answer.approver):
         refusal = Refusal("voted-before", f"{seat.person} has answered already")
         return _refused(ledger, request_id, answer, row, refusal)
     level, to = 0, ""
@@ -88,12 +99,14 @@ def record_answer(
         if len(due) == len(steps):
             return _refused(ledger, request_id, answer, row, Refusal("nobody-further", REFUSALS["nobody-further"]))
         level, to = len(due) + 1, steps[len(due)].to
-    scope = _too_hasty(ledger, row, answer, seat, rule) or _scope(ledger, row, answer)
+    scope = (None if glass else _too_hasty(ledger, row, answer, seat, rule)) or _scope(ledger, row, answer)
     if isinstance(scope, Refusal):
         return _refused(ledger, request_id, answer, row, scope)
     vote = _signed(ledger, request_id, answer, seat, signer, scope)
     ledger.vote(row, vote)
     missing = _missing(ledger, [*votes, vote], row, rule)
+    if glass:
+        missing = _say_glass(ledger, row, [*same_way, vote])
     if answer.kind == "escalate":
         ledger.escalate(row, level, to, answer.approver.principal)
         return VoteResult("recorded", "pending", missing=missing)
@@ -148,12 +161,33 @@ def _missing(ledger: Ledger, votes: Sequence[Vote], row: Row, rule: ApprovalRule
     """Return how many approvals a request with these votes still needs, as far as its rows say: one more than its route
     wants, where one of those who approved it has approved too many others within the hour.
     """
+    votes = [vote for vote in votes if vote.approver.channel != GLASS]
     people = {vote.person for vote in votes if vote.answer == "approve"}
     needed: int = max(row["needed"], rule.quorum)
     if rule.second_after and any(vote.answer == "approve" and _tired(ledger, vote, rule) for vote in votes):
         needed += 1
     gone = {each.absent for each in rule.stand_ins}  # what they said before counts again when they are back
+    gone |= {each.person for each in ledger.left()}
     return max(0, needed - len(people - {"", *gone}))
+
+
+def _say_glass(ledger: Ledger, row: Row, votes: Sequence[Vote]) -> int:
+    """Say in the log that somebody approves outside of a request's route; returns how many are missing."""
+    gone = {each.person for each in ledger.left()}
+    given = [vote for vote in votes if vote.person not in gone]
+    broken, said = breaks_glass((vote.person, vote.signer) for vote in given), votes[-1]
+    ledger.append(
+        events.GLASS_BROKEN,
+        run=row["run_id"],
+        request=row["id"],
+        approver=said_approver(said.approver),
+        person=said.person,
+        people=sorted({vote.person for vote in given}),
+        signer=said.signer,
+        reason=said.comment,
+        done=broken,
+    )
+    return 0 if broken else 1
 
 
 def _tired(ledger: Ledger, vote: Vote, rule: ApprovalRule) -> bool:
@@ -183,10 +217,14 @@ def _admitted(
         return Refusal("no-such-answer", words if action.type == QUESTION else _NO_EDIT)
     if fault := edit_fault(answer, action.content):
         return Refusal("bad-edit", fault)
+    if answer.approver.channel == GLASS and (answer.kind != "approve" or answer.scope or not answer.comment.strip()):
+        return Refusal("incomplete", "outside of a route a request is approved once, with a reason, and nothing else")
     if answer.kind == "respond" and not answer.comment.strip():
         return Refusal("incomplete", "a response needs words")
     try:
-        rule = authority.rule_of(*load_demands(row["decision"]), row["requester"])
+        demands = load_demands(row["decision"])
+        glass = answer.approver.channel == GLASS
+        rule = glass_rule(authority) if glass else authority.rule_of(*demands, row["requester"])
     except ConfigError as error:
         return Refusal("no-route", str(error))
     except _UNREADABLE:
@@ -194,7 +232,7 @@ def _admitted(
     seat = seat_of(authority, rule, row["requester"], answer.approver)
     if isinstance(seat, Refusal):
         return seat
-    if signer.fingerprint not in authority.signers:
+    if not authority.trusts(signer.fingerprint):
         return _refusal("untrusted-signer")
     return rule, seat
 

@@ -289,6 +289,7 @@ class SQLGrants:
             return None
         counting = authority()
         with self._admitted(action, decision, digest, counting) as ledger:
+            counting = ledger.counting(counting)
             grants = self._cover(ledger, action, decision, digest, requester, counting)
             if not grants:
                 return None
@@ -325,15 +326,7 @@ class SQLGrants:
 
     def revoke(self, grant_id: str, by: str, reason: str = "") -> bool:
         with self._transaction() as ledger:
-            changed = ledger.change(
-                "UPDATE given_grant SET revoked = ?, revoked_by = ? WHERE id = ? AND revoked IS NULL",
-                *(ledger.now, storable(by), grant_id),
-            )
-            if not changed:
-                return False
-            ledger.append(events.GRANT_REVOKED, request=grant_id, grant=grant_id, by=storable(by), reason=reason)
-            ledger.void_permits("id IN (SELECT permit_id FROM grant_use WHERE grant_id = ?)", grant_id)
-        return True
+            return take_back(ledger, grant_id, by, reason)
 
     def _has_open(self, action: Action, decision: PolicyDecision) -> bool:
         with self._database.read() as connection:
@@ -361,6 +354,18 @@ class SQLGrants:
         proved = [_proved(ledger, each, action, decision, requester, authority) for each in said]
         able = [each for each in proved if not isinstance(each, str) and each.uses < each.max_uses]
         return enough(able, decision, digest)
+
+
+def take_back(ledger: Ledger, grant_id: str, by: str, reason: str) -> bool:
+    """Revoke a grant; False where there is none, or it was revoked before."""
+    changed = ledger.change(
+        "UPDATE given_grant SET revoked = ?, revoked_by = ? WHERE id = ? AND revoked IS NULL",
+        *(ledger.now, storable(by), grant_id),
+    )
+    if changed:
+        ledger.append(events.GRANT_REVOKED, request=grant_id, grant=grant_id, by=storable(by), reason=reason)
+        ledger.void_permits("id IN (SELECT permit_id FROM grant_use WHERE grant_id = ?)", grant_id)
+    return bool(changed)
 
 
 def _count(ledger: Ledger, grant: _Proved, permit_id: str) -> GrantUse:

@@ -71,10 +71,11 @@ def accept_loss(
     Raises:
         StoreError, OSError: it can't be written.
     """
+    authority = authority.without(store.people.left)
     person = who_may_resume(authority, approver)
     if isinstance(person, Refused):
         return person
-    if signer.fingerprint not in authority.signers:
+    if not authority.trusts(signer.fingerprint):
         return Refused("the key of this process is not one of the signers")
     said = loss.fields() | {"approver": said_approver(approver), "signer": signer.fingerprint}
     signature = signer.sign_text(acceptance(said))

@@ -1,4 +1,4 @@
-"""The part of a store that may be deleted: settled, old, and in an export. The log alone says so.
+"""The part of a store that may be deleted: settled, old, in an export, and not held. The log alone says so.
 
 `hla audit purge` deletes by it, and the verifier, when it hears of that, finds by the same what has to be gone: no list
 of what was deleted has to be kept, and nothing else can be missing.
@@ -8,22 +8,29 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from humanlayer_agent.approvals.holds import Held
+
 _OVER = frozenset({"rejected", "answered", "expired", "withdrawn", "superseded", "terminated"}) | frozenset(
     {"revoked", "lapsed", "invalidated"}
 )
 
 
-FORM = 1
-"""Of what follows: a log that says what was deleted by it must be read by the same, whatever later versions do."""
+FORM, HELD_FORM = 1, 2
+"""Of a deletion without holds, and of one with, which `hla` of before there were holds does not know.
+
+Of what follows: a log that says what was deleted by it must be read by the same, whatever later versions do."""
 
 
 @dataclass(slots=True)
 class Told:
-    """The log's account of one row, and the last event that gave it: its number, and when (ms)."""
+    """The log's account of one row, and the last event that gave it: its number, and when (ms); `first` is when the
+    first one did.
+    """
 
     seq: int
     fields: dict[str, Any] = field(default_factory=dict)
     at: int = 0
+    first: int = 0
 
 
 Tables = Mapping[str, dict[str, Told]]
@@ -32,14 +39,20 @@ Tables = Mapping[str, dict[str, Told]]
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """The bounds of a deletion: rows are old (their last event was before this moment, in ms), and exported (that is no
-    later event than this).
+    later event than this); `held` says what stays all the same.
     """
 
     before: int
     through: int
+    held: tuple[Held, ...] = ()
 
     def hold(self, told: Told) -> bool:
         return told.at < self.before and told.seq <= self.through
+
+    def keep(self, told: Told) -> bool:
+        """Tell whether a legal hold keeps it."""
+        run = str(told.fields.get("run", ""))
+        return any(each.keeps(run, told.first, told.at) for each in self.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +78,14 @@ def settled(told: Tables, bounds: Bounds) -> Settled:
     requests = frozenset(id_ for family in _families(told["request"]) if family <= done for id_ in family)
     permits = {permit for id_ in requests for permit in used.get(id_, ())}
     for id_, permit in told["permit"].items():
-        if not permit.fields.get("request") and bounds.hold(permit) and _is_used_up(id_, permit, told, bounds):
+        ours = not permit.fields.get("request") and not bounds.keep(permit)
+        if ours and bounds.hold(permit) and _is_used_up(id_, permit, told, bounds):
             permits.add(id_)
     return Settled(requests, frozenset(vote for id_ in requests for vote in votes.get(id_, ())), frozenset(permits))
 
 
 def _is_done(request_id: str, request: Told, permits: Iterable[str], told: Tables, bounds: Bounds) -> bool:
-    if not bounds.hold(request):
+    if not bounds.hold(request) or bounds.keep(request):
         return False
     grant = told["grant"].get(request_id)
     if grant is not None and not (bounds.hold(grant) and grant.fields["until"] < bounds.before):

@@ -7,9 +7,10 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from humanlayer_agent.approvals.holds import Held
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.redaction.redactor import LABEL, Redactor
-from humanlayer_agent.store.retention_scope import FORM, Bounds, Settled, Told, settled
+from humanlayer_agent.store.retention_scope import FORM, HELD_FORM, Bounds, Settled, Told, settled
 from humanlayer_agent.store.rows import context_digest, dump_groups
 from humanlayer_agent.store.statements import log_key
 from humanlayer_agent.store.transactions import Connection, Row
@@ -54,6 +55,8 @@ class Agreement:
         self._told: dict[str, dict[str, Told]] = {table: {} for table in _TABLES}
         self._at = 0  # of the event that is being heard
         self._strange: tuple[int, str] | None = None
+        self._held: dict[str, Held] = {}
+        self._lifted: set[str] = set()
 
     def listen(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         """Pass `entries` on. Each is heard when the next is asked for: only if it was found intact."""
@@ -67,6 +70,7 @@ class Agreement:
             "grant": self._hear_grant,
             "supervision": self._hear_supervision,
             "retention": self._hear_retention,
+            "hold": self._hear_hold,
         }
         for entry in entries:
             yield entry
@@ -100,7 +104,7 @@ class Agreement:
 
     def _tell(self, table: str, key: str, seq: int, **fields: Any) -> None:
         told = self._told[table].setdefault(key, Told(seq))
-        told.seq, told.at = seq, self._at
+        told.seq, told.at, told.first = seq, self._at, told.first or self._at
         told.fields |= fields
 
     def _hear_run(self, what: str, event: dict[str, Any]) -> None:
@@ -194,11 +198,21 @@ class Agreement:
         """Return everything that may be deleted, as far as the log was heard."""
         return settled(self._told, bounds)
 
+    def _hear_hold(self, what: str, event: dict[str, Any]) -> None:
+        if what == "placed":
+            self._held[str(event["hold"])] = held_in(event)
+        else:
+            self._lifted.add(str(event["hold"]))
+
     def _hear_retention(self, what: str, event: dict[str, Any]) -> None:
-        """Check that what was deleted then is gone, and nothing else."""
-        if event["form"] != FORM:
+        """Check that what was deleted then is gone, and nothing else: nothing that was held."""
+        if event["form"] not in (FORM, HELD_FORM):
             raise ValueError("a newer version deleted by other rules")
-        gone = self.settled(Bounds(event["before"], event["through"]))
+        named = event["holds"] if event["form"] == HELD_FORM else []
+        if self._held.keys() - self._lifted - set(named):
+            raise ValueError("it deleted although a hold stood that nobody had lifted")
+        held = tuple(self._held[each] for each in named)
+        gone = self.settled(Bounds(event["before"], event["through"], held))
         if (len(gone.requests), len(gone.permits)) != (event["requests"], event["permits"]):
             raise ValueError("it says that something else was deleted than what was settled then")
         for table, ids in (("request", gone.requests), ("vote", gone.votes), ("permit", gone.permits)):
@@ -211,6 +225,18 @@ class Agreement:
         for key, use in list(self._told["use"].items()):
             if use.fields["permit"] in gone.permits or key.partition(":")[0] in gone.requests:
                 del self._told["use"][key]
+
+
+def held_in(event: dict[str, Any]) -> Held:
+    """Return what an event of a hold says that is kept.
+
+    Raises:
+        ValueError, KeyError: it says nothing of the kind.
+    """
+    found = Held(event.get("run") or "", event.get("since"), event.get("until"))
+    if type(found.run) is not str or any(type(each) not in (int, type(None)) for each in (found.since, found.until)):
+        raise ValueError("a hold is about a run, or a time")
+    return found
 
 
 def _rows_of(connection: Connection, table: str, ids: Iterable[str]) -> Iterator[Row]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from humanlayer_agent.action import INERT, Action
 from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.holds import Holds
 from humanlayer_agent.approvals.model import (
     Answer,
     ApprovalRequest,
@@ -42,7 +43,6 @@ from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.redaction.redactor import Redactor, redactor
-from humanlayer_agent.store.absences import SQLAbsences
 from humanlayer_agent.store.answer_record import adoptable, collectable, demanded, read_request, record_answer
 from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.deliveries import ABANDONED, SQLSurfaces
@@ -50,6 +50,7 @@ from humanlayer_agent.store.grants import SQLGrants
 from humanlayer_agent.store.heartbeats import Heart
 from humanlayer_agent.store.log_heads import Degraded, Keeper
 from humanlayer_agent.store.log_position import LogLost, loss_of
+from humanlayer_agent.store.people import SQLAbsences, SQLPeople
 from humanlayer_agent.store.permit_checks import count, over_limit, prove, strange, unproved, used, why_refused
 from humanlayer_agent.store.rows import (
     action_fields,
@@ -253,6 +254,7 @@ class SQLStore:
         self.surfaces = SQLSurfaces(self._database, clock)
         self.halts = SQLHalts(self._database, self._transaction, clock)
         self.absences = SQLAbsences(self._database, self._transaction, clock)
+        self.people = SQLPeople(self._database, self._transaction, clock)
         self.grants = SQLGrants(
             self._database, self._transaction, self._unless_stopped, self._judged, read_requests, clock
         )
@@ -425,7 +427,7 @@ class SQLStore:
     def create_request(self, draft: ApprovalRequest, authority: Authority | None = None) -> ApprovalRequest:
         edit_of = draft.parent or None
         with self._unless_stopped(draft.action, draft.decision, draft.digest, authority, edit_of) as ledger:
-            waiting = adoptable(ledger, draft, authority)
+            waiting = adoptable(ledger, draft, ledger.counting(authority) if authority else None)
             request = waiting or draft
             self._judged(ledger, draft.action, draft.decision, draft.digest, request=request.id, edit_of=edit_of)
             if waiting:
@@ -438,7 +440,7 @@ class SQLStore:
 
     def collect(self, draft: ApprovalRequest, authority: Authority) -> ApprovalRequest | Refused:
         with self._unless_stopped(draft.action, draft.decision, draft.digest, authority) as ledger:
-            return collectable(ledger, draft, authority)
+            return collectable(ledger, draft, ledger.counting(authority))
 
     def get(self, request_id: str) -> ApprovalRequest | None:
         found = read_requests(self._database, "id = ?", request_id)
@@ -529,7 +531,7 @@ class SQLStore:
                 return Refused("the approval was not used in time")
             if ledger.rows("SELECT 1 FROM permit WHERE request_id = ?", request.id):
                 return Refused("the approval was already used")
-            proof = prove(ledger, request, authority)
+            proof = prove(ledger, request, ledger.counting(authority))
             if isinstance(proof, Refused):
                 ledger.append(
                     events.PERMIT_REFUSED, run=row["run_id"], request=request.id, digest=row["digest"], why=proof.reason
@@ -678,10 +680,16 @@ class SQLStore:
         with self._database.read() as connection:
             return loss_of(connection, anchor) if anchor else None
 
-    def purge(self, *, before: int, exported: Head) -> "Purge":
+    def purge(self, *, before: int, exported: Head, authority: Authority | None = None) -> "Purge":
         from humanlayer_agent.store.retention import Purge
 
-        return Purge(self, before=before, exported=exported)
+        return Purge(self, before=before, exported=exported, authority=authority)
+
+    @property
+    def holds(self) -> Holds:
+        from humanlayer_agent.store.retention import SQLiteHolds
+
+        return SQLiteHolds(self, self._transaction)
 
     def now(self) -> int:
         return self._clock()
@@ -782,7 +790,7 @@ class SQLStore:
             common = {"run": row["run_id"], "request": row["request_id"], "permit": permit.id}
             ledger.append(events.PERMIT_REFUSED, **common, why=why_not, **tried)
             return Refused(why_not)
-        why_not = "" if row is None else unproved(ledger, permit, row, digest, authority)
+        why_not = "" if row is None else unproved(ledger, permit, row, digest, ledger.counting(authority))
         why_not = why_not or over_limit(ledger, permit.decision, permit.action.run_id)
         if row is not None and not why_not and ledger.consume(permit.id, digest):
             count(ledger, permit, row["run_id"])

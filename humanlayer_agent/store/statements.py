@@ -12,6 +12,7 @@ import secrets
 from typing import Any
 
 from humanlayer_agent import __version__
+from humanlayer_agent.approvals.authority import Authority, Removal
 from humanlayer_agent.approvals.model import ApprovalRequest, Execution, Outcome, Run, Vote
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry, seal
@@ -43,6 +44,7 @@ class Log:
         self.now = now
         self.last: Entry | None = None  # what was appended last in this transaction
         self._redactor = known
+        self._left: tuple[Removal, ...] | None = None
 
     def rows(self, query: str, *values: Any) -> list[Row]:
         return self._db.execute(query, values).fetchall()
@@ -98,6 +100,17 @@ class Log:
         self.append(events.AUDIT_HEAD, **head.fields())
         return head
 
+    def left(self) -> tuple[Removal, ...]:
+        """Return who has left, as the log says, the first one first."""
+        if self._left is None:
+            self._left = tuple(map(_removal, self.rows(_LEFT)))
+        return self._left
+
+    def counting(self, authority: Authority, before: int | None = None) -> Authority:
+        """Return the authority without those who have left; `before`: who had when the event of that number came."""
+        left = tuple(each for each in self.left() if before is None or each.seq < before)
+        return authority.without(lambda: left)
+
     def first(self) -> dict[str, Any] | None:
         """The event that opened the log."""
         return self._event("seq = 0")
@@ -109,6 +122,21 @@ class Log:
     def _event(self, condition: str, *values: Any) -> dict[str, Any] | None:
         found = self.rows(f"SELECT seq, hash, body FROM audit_event WHERE {condition} LIMIT 1", *values)
         return Entry(found[0]["seq"], found[0]["hash"], found[0]["body"].encode()).event if found else None
+
+
+_LEFT = f"SELECT seq, hash, body FROM audit_event WHERE type = '{events.PERSON_REMOVED.name}' ORDER BY seq"
+
+
+def _removal(row: Row) -> Removal:
+    """Return what an event says of somebody who has left; of what can't be read, that nobody can tell who."""
+    try:
+        event = Entry(row["seq"], row["hash"], row["body"].encode()).event
+        names, keys = event["identities"], event["keys"]
+        if all(type(each) is str for each in (event["person"], *names, *keys)):
+            return Removal(event["person"], tuple(names), frozenset(keys), row["seq"], int(event["at"]))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        pass
+    raise StoreError(f"event {row['seq']} says that somebody has left, and can't be read: nothing is decided by it")
 
 
 def log_key(connection: Connection) -> bytes | None:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from typing import Any
 
-from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.authority import GLASS, Authority, breaks_glass
 from humanlayer_agent.approvals.model import Approver, Refused
 from humanlayer_agent.approvals.stop import (
     STOPPED,
@@ -29,6 +29,10 @@ from humanlayer_agent.store.statements import Ledger, Log
 from humanlayer_agent.store.transactions import Row, Transactions
 
 _TOLD = f"SELECT seq, hash, body FROM audit_event WHERE type = '{events.SUPERVISION_STOPPED.name}'"
+_LIFTED = (
+    f"SELECT seq FROM audit_event WHERE type = '{events.SUPERVISION_RESUMED.name}' "
+    "AND json_extract(body, '$.resumption') = ? ORDER BY seq LIMIT 1"
+)
 """The type is not bound: as one index is for a certain type, SQLite would prepare the statement anew for each value."""
 
 
@@ -72,19 +76,28 @@ class SQLHalts:
         if not (told or rows or self._seen):
             return []
         said = log.rows("SELECT * FROM resumption ORDER BY at")
-        read = (authority, [tuple(row) for row in (*told, *rows, *said)])
+        read = (authority, log.left(), [tuple(row) for row in (*told, *rows, *said)])
         if self._last is None or self._last[0] != read:
             self._seen |= {halt.id: halt for halt in (*map(_halt_in, told), *(Halt(*row) for row in rows))}
-            self._last = (read, self._unlifted(said, authority))
+            self._last = (read, self._unlifted(log, said, authority))
         return list(self._last[1])
 
-    def _unlifted(self, said: Iterable[Row], authority: Authority | None) -> list[Halt]:
+    def _unlifted(self, log: Log, said: Iterable[Row], authority: Authority | None) -> list[Halt]:
         lifting: dict[str, list[Resumption]] = {}
         for each in map(_resumption, said):
             lifting.setdefault(each.halt, []).append(each)
         found = []
         for halt in self._seen.values():
-            notes = [self._why_not(each, authority) for each in lifting.get(halt.id, ())]
+            notes = []
+            glass = set[tuple[str, str]]()
+            for each in lifting.get(halt.id, ()):
+                note = self._why_not(each, _counted_then(log, each, authority))
+                if not note and each.approver.channel == GLASS:
+                    glass.add((each.person, each.signer))
+                    note = (
+                        "" if breaks_glass(glass) else "one of two has signed it, with a key of their own (break-glass)"
+                    )
+                notes.append(note)
             if all(notes):
                 found.append(replace(halt, note=notes[-1] if notes else ""))
         return sorted(found, key=lambda halt: halt.at)
@@ -121,12 +134,13 @@ class SQLHalts:
     def resume(
         self, halts: Sequence[Halt], approver: Approver, comment: str, authority: Authority, signer: Signer
     ) -> Refused | None:
-        person = who_may_resume(authority, approver)
-        if isinstance(person, Refused):
-            return person
-        if signer.fingerprint not in authority.signers:
-            return Refused("the key of this process is not one of the signers")
         with self._transaction() as ledger:
+            authority = ledger.counting(authority)
+            person = who_may_resume(authority, approver)
+            if isinstance(person, Refused):
+                return person
+            if not authority.trusts(signer.fingerprint):
+                return Refused("the key of this process is not one of the signers")
             for halt in halts:
                 said = Resumption(
                     id=secrets.token_hex(16),
@@ -138,7 +152,21 @@ class SQLHalts:
                     signer=signer.fingerprint,
                 )
                 _record(ledger, replace(said, signature=signer.sign_text(statement(said))))
+                if approver.channel == GLASS:
+                    self._say_glass(ledger, said, authority)
         return None
+
+    def _say_glass(self, ledger: Ledger, said: Resumption, authority: Authority) -> None:
+        standing = {halt.id for halt in self.standing_in(ledger, authority)}
+        ledger.append(
+            events.GLASS_BROKEN,
+            halt=said.halt,
+            approver=said_approver(said.approver),
+            person=said.person,
+            signer=said.signer,
+            reason=said.comment,
+            done=said.halt not in standing,
+        )
 
     def _why_not(self, resumption: Resumption, authority: Authority | None) -> str:
         """Return why a resumption lifts nothing; "" where it lifts its stop."""
@@ -153,6 +181,14 @@ class SQLHalts:
                 return "its signature is not one"
             self._signed.add(resumption)
         return ""
+
+
+def _counted_then(log: Log, resumption: Resumption, authority: Authority | None) -> Authority | None:
+    """Return the authority without those who had left when a stop was lifted: who leaves later stops nobody by that."""
+    if authority is None or not log.left():
+        return authority
+    found = log.rows(_LIFTED, resumption.id)
+    return log.counting(authority, before=found[0]["seq"] if found else None)
 
 
 def _clear(ledger: Ledger) -> None:

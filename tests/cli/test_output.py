@@ -13,6 +13,7 @@ import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
+from humanlayer_agent.approvals.holds import Held
 from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.cli import main
 from humanlayer_agent.cli.app import command_tree
@@ -21,7 +22,7 @@ from humanlayer_agent.cli.shared.records import EventRecord
 from humanlayer_agent.locations import default_store_path
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
-from humanlayer_agent.testing.approvers import ScriptedAsker, ScriptedDirector
+from humanlayer_agent.testing.approvers import TEST_APPROVER, ScriptedApprovers, ScriptedAsker, ScriptedDirector
 from tests.support.records import faults
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +63,9 @@ SAYS = {
         "policy import",
         "people away",
         "people back",
+        "people remove",
+        "audit hold add",
+        "audit hold release",
     ),
     "audit export",  # writes the log's own lines, in the one form that can be verified
 }
@@ -100,6 +104,7 @@ CALLS = {
     ("grants ls", ""): "grants ls --all",
     ("grants show", ""): "grants show REQUEST",
     ("store status", ""): "store status",
+    ("audit hold ls", ""): "audit hold ls",
     ("people ls", ""): "people ls --channels CHANNELS/terminal.yaml",
 }
 ELSEWHERE = {
@@ -153,7 +158,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: None) -> str
     Path("log.jsonl").write_text('{"id": "1", "command": "curl http://x"}\n{"id": "2", "command": "ls"}\n')
     director = ScriptedDirector({"ask": Verdict.ASK, "rm": Verdict.DENY})
     with_human = ScriptedAsker([("grant", "action"), ("reject", "no \x1b[1m")])
-    gate = Gate(director, SQLiteStore(default_store_path()), with_human, run_id="run-1")
+    opened, team = SQLiteStore(default_store_path()), ScriptedApprovers()
+    opened.holds.place(Held("run-1"), TEST_APPROVER, HOSTILE, team.authority, team.signer)
+    gate = Gate(director, opened, with_human, run_id="run-1")
     for command in ("ls -u me:hunter22", HOSTILE, "ask again", "rm x"):
         permit = gate.check(Action(command, cwd="/srv", project="/srv"))
         if isinstance(permit, Permit):

@@ -14,6 +14,7 @@ import pytest
 from humanlayer_agent.action import Action
 from humanlayer_agent.cli import main
 from humanlayer_agent.configuration import build_authority
+from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, config_folder, default_store_path, key_path
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes.execution import SUPERVISED
@@ -193,3 +194,57 @@ def test_what_waits_already_is_said(elsewhere: None, store: SQLiteStore) -> None
     assert at_terminal("people", "back")[1] == (
         "me is asked again; 1 request waits that they may answer: hla requests ls\r\n"
     )
+
+
+# ---- whoever leaves -----------------------------------------------------------------------------------
+
+
+def test_remove_says_what_was_decided_and_which_lines_are_left(
+    store: SQLiteStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fingerprint = Signer().fingerprint
+    with (config_folder() / "channels.yaml").open() as file:
+        lines = file.read().splitlines()
+    code, shown = typed(
+        "people", "remove", "bob", "--key", fingerprint, "--reason", "left", wanted="remove", word="remove"
+    )
+    assert code == 0, shown
+    for text in (
+        "bob is known as os:bob-from-elsewhere",
+        "answers: none",
+        "bob is removed",
+        "0 grants and 1 key revoked",
+    ):
+        assert text in shown
+    for text in ("bob: {os_user: bob-from-elsewhere}", "pair: {approvers: [me, bob]"):
+        (number,) = (n for n, line in enumerate(lines, 1) if text in line)
+        assert f"channels.yaml:{number}: {text}" in shown
+    (event,) = (entry.event for entry in store.events(type="person"))
+    assert (event["person"], event["keys"], event["reason"]) == ("bob", [fingerprint], "left")
+    assert records(capsys)["bob"]["removed"] == event["at"]
+    assert main(["people", "ls"]) == 0
+    assert "has left: removed" in capsys.readouterr().out
+
+
+def test_remove_changes_nothing_without_the_word_a_terminal_or_a_name(
+    store: SQLiteStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed("people", "remove", "bob", wanted="remove", word="no")[0] == 1
+    alone = subprocess.run([*RUN, "people", "remove", "bob"], capture_output=True, text=True, start_new_session=True)
+    assert alone.returncode == 3
+    for wrong in (["nobody"], ["group:x"], ["bob", "--key", "zz"]):
+        assert (
+            "remove"
+            not in typed("people", "remove", *wrong, wanted="remove", word="remove")[1].partition("is removed")[1]
+        )
+    below = subprocess.run(
+        [*RUN, "people", "remove", "bob"], capture_output=True, text=True, env={**os.environ, SUPERVISED: "1"}
+    )
+    assert below.returncode == 2
+    assert list(store.events(type="person")) == []
+
+
+def test_an_identity_of_one_of_the_people_is_not_their_name(store: SQLiteStore) -> None:
+    code, shown = typed("people", "remove", "slack:T012AB/U034CD", wanted="remove", word="remove")
+    assert code == 2
+    assert "slack:T012AB/U034CD is cleo: name them so" in shown

@@ -137,6 +137,33 @@ def test_somebody_who_is_not_among_the_people(ready: None, store: SQLiteStore, t
     assert [e.event["refusal"] for e in store.events(type="supervision.refused")] == ["not-an-approver"]
 
 
+def test_resumed_outside_of_the_route_by_two(ready: None, store: SQLiteStore, tmp_path: Path) -> None:
+    from humanlayer_agent.approvals.authority import GLASS
+    from humanlayer_agent.approvals.model import Approver
+    from humanlayer_agent.keys.signing import Signer
+    from humanlayer_agent.processes.identity import os_user
+
+    store.halts.stop("os:1")
+    other, file = Signer(), tmp_path / "channels.yaml"
+    file.write_text(
+        f'version: 1\nsigners: ["{Signer(key_path()).fingerprint}", "{other.fingerprint}"]\n'
+        f"people:\n  me: {{os_user: {os_user().split(':')[2]}}}\n  eve: {{os_user: nobody-of-here}}\n"
+        "  mia: {os_user: nobody-else}\nbreak_glass: [me, eve]\nchannels:\n  terminal: {type: terminal}\n"
+        "routes:\n  default: {approvers: [mia], steps: [{to: terminal}]}\n"
+    )
+    assert at_terminal("resume", "--channels", str(file), word="resume")[0] == 2, "by the route it is mia's"
+    code, shown = at_terminal("resume", "--break-glass", "it burns", "--channels", str(file), word="resume")
+    assert (code, "it counts once another" in shown) == (0, True), shown
+    known = build_authority(file)
+    assert known is not None
+    halts = store.halts.standing(known)
+    assert "one of two" in halts[0].note
+    assert store.halts.resume(halts, Approver("os:nobody-of-here", GLASS, "terminal"), "x", known, other) is None
+    assert store.halts.standing(known) == []
+    told = [entry.event["reason"] for entry in store.events(type="supervision.break-glass")]
+    assert told == ["break-glass: it burns", "x"]
+
+
 @pytest.mark.parametrize("command", ["stop", "resume"])
 def test_below_a_supervised_command(command: str, ready: None, store: SQLiteStore) -> None:
     code, shown = at_terminal(command, **{SUPERVISED: "1"})

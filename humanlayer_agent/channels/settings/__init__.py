@@ -42,6 +42,7 @@ class Profiles:
     channels: "Mapping[str, Channel]"
     routes: "Mapping[str, Route]"
     signers: frozenset[str]
+    break_glass: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     stands_in: bool = False
@@ -54,6 +55,7 @@ class _Merged:
     found: dict[str, dict[str, Any]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
     places: dict[tuple[str, str], yaml_positions.Document] = field(default_factory=dict)
     signers: set[str] = field(default_factory=set)
+    break_glass: list[str] = field(default_factory=list)
     secrets: set[str] = field(default_factory=set)
     files: list[str] = field(default_factory=list)
 
@@ -64,6 +66,7 @@ class _Merged:
                 self.found[kind][name] = value
                 self.places[kind, name] = document
         self.signers |= set(profile.signers)
+        self.break_glass += profile.break_glass
         self.secrets |= set(profile.secrets)
         self.files.append(document.name)
 
@@ -114,7 +117,7 @@ def load(
     found = merged.found
     return Profiles(
         found["people"], found["groups"], found["channels"], found["routes"], frozenset(merged.signers),
-        tuple(merged.files), tuple(ignored), stands_in,
+        tuple(dict.fromkeys(merged.break_glass)), tuple(merged.files), tuple(ignored), stands_in,
     )  # fmt: skip
 
 
@@ -205,7 +208,10 @@ def _take(merged: _Merged, path: Path, *, signs: bool, content: bytes | None = N
         merged.places[kind, name] = document
     if one.signers and not signs:
         raise ConfigError(f"{path}: signers: only the machine's or the user's own file may name them")
+    if one.break_glass and not signs:
+        raise ConfigError(f"{path}: break_glass: only the machine's or the user's own file may name them")
     merged.signers |= one.signers
+    merged.break_glass += one.break_glass
     merged.files += one.files
 
 

@@ -99,7 +99,7 @@ def authority_of(
                 timeout_ms=timeout_ms or shipped.timeout_ms,
                 valid_for_ms=valid_for_ms or shipped.valid_for_ms,
             )
-        return Authority(tuple(people.values()), routes, profiles.signers)
+        return Authority(tuple(people.values()), routes, profiles.signers, glass=profiles.break_glass)
     except ConfigError as error:
         files = ", ".join(profiles.files)
         raise ConfigError(f"{files}: {error}" if files else str(error)) from error

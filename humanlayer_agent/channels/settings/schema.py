@@ -275,6 +275,7 @@ class Profile(_Strict):
     routes: dict[Name, Route] = {}
     signers: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = []
     secrets: list[Variable] = []
+    break_glass: list[Name] = []
 
     @field_validator("groups", mode="before")
     @classmethod

@@ -151,8 +151,21 @@ class _Views:
 
     # Who it is
 
-    def _visitor(self, request: Request) -> Visitor | None:
-        """Return who is logged in, by the cookie or by the proxy; None where nobody is."""
+    async def _visitor(self, request: Request) -> Visitor | None:
+        """Return who is logged in, by the cookie or by the proxy; None where nobody is, or they have left."""
+        visitor = self._logged_in(request)
+        if visitor is not None and await run_in_threadpool(self._site.desk.has_left, visitor.principal):
+            self._sessions.take(visitor.key)
+            return None
+        return visitor
+
+    async def _link_holder(self, token: str) -> tuple[Visitor, str] | None:
+        """Return whom the link of a mail was sent to, and which request it is for; None where they have left."""
+        holder = self._holder(token)
+        gone = holder is not None and await run_in_threadpool(self._site.desk.has_left, holder[0].principal)
+        return None if gone else holder
+
+    def _logged_in(self, request: Request) -> Visitor | None:
         place = request.path_params.get("place", "")
         if not place:
             address = self._site.proxy_user(request)
@@ -229,7 +242,7 @@ class _Views:
         return caller(client, server) if client and server else ""
 
     async def logout(self, request: Request) -> Response:
-        visitor = self._visitor(request)
+        visitor = await self._visitor(request)
         response = RedirectResponse(f"{self._site.base}/login", status_code=303)
         if visitor is not None:
             self._sessions.take(visitor.key)
@@ -239,7 +252,7 @@ class _Views:
     # The inbox
 
     async def inbox(self, request: Request) -> Response:
-        visitor = self._visitor(request)
+        visitor = await self._visitor(request)
         if visitor is None:
             return RedirectResponse(f"{self._site.base}/login", status_code=303)
         return await run_in_threadpool(self._inbox, visitor)
@@ -261,14 +274,14 @@ class _Views:
         return known.id if known else person_name(principal)
 
     async def request_page(self, request: Request) -> Response:
-        visitor = self._visitor(request)
+        visitor = await self._visitor(request)
         if visitor is None:
             return RedirectResponse(f"{self._site.base}/login", status_code=303)
         only_looks = "look" in request.query_params
         return await run_in_threadpool(self._page, visitor, request.path_params["id"], only_looks=only_looks)
 
     async def answer(self, request: Request) -> Response:
-        visitor = self._visitor(request)
+        visitor = await self._visitor(request)
         if visitor is None:
             return self._show.message("You are not logged in", "Log in, and look at the request again.", 403)
         form = await _form(request)
@@ -277,13 +290,13 @@ class _Views:
     # Links in mails
 
     async def link_page(self, request: Request) -> Response:
-        holder = self._holder(request.path_params["token"])
+        holder = await self._link_holder(request.path_params["token"])
         if holder is None:
             return self._no_link()
         return await run_in_threadpool(self._page, *holder)
 
     async def link_answer(self, request: Request) -> Response:
-        holder = self._holder(request.path_params["token"])
+        holder = await self._link_holder(request.path_params["token"])
         if holder is None:
             return self._no_link()
         form = await _form(request)
@@ -378,7 +391,7 @@ class _Views:
     # Grants
 
     async def grants_page(self, request: Request) -> Response:
-        visitor = self._visitor(request)
+        visitor = await self._visitor(request)
         if visitor is None:
             return RedirectResponse(f"{self._site.base}/login", status_code=303)
         return await run_in_threadpool(self._grants, visitor)
@@ -391,7 +404,7 @@ class _Views:
         return self._show.at(visitor.home).grants(rows, self._name, said=said, status=status)
 
     async def revoke(self, request: Request) -> Response:
-        visitor = self._visitor(request)
+        visitor = await self._visitor(request)
         if visitor is None:
             return self._show.message("You are not logged in", "Log in, and look at the grants again.", 403)
         return await run_in_threadpool(self._revoked, visitor, await _form(request))
@@ -410,7 +423,7 @@ class _Views:
     # Several requests at once
 
     async def several_page(self, request: Request) -> Response:
-        visitor = self._visitor(request)
+        visitor = await self._visitor(request)
         if visitor is None:
             return RedirectResponse(f"{self._site.base}/login", status_code=303)
         return await run_in_threadpool(self._several, visitor)
@@ -428,7 +441,7 @@ class _Views:
         return self._show.at(visitor.home).several(groups, alone, tokens, said=said, status=status)
 
     async def answer_several(self, request: Request) -> Response:
-        visitor = self._visitor(request)
+        visitor = await self._visitor(request)
         if visitor is None:
             return self._show.message("You are not logged in", "Log in, and look at the requests again.", 403)
         fields = await _fields(request)

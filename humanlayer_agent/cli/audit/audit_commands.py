@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from humanlayer_agent.cli.audit.export import export
-from humanlayer_agent.cli.audit.purge import purge
+from humanlayer_agent.cli.audit.purge import hold, purge
 from humanlayer_agent.cli.audit.report import entries_of, evidence, report
 from humanlayer_agent.cli.audit.verify import verify
 from humanlayer_agent.cli.shared.completion import request_ids, rule_ids, run_ids
@@ -305,6 +305,7 @@ app.command()(export)
 app.command("hash")(hash_value)
 app.command()(head)
 app.command()(purge)
+app.add_typer(hold, name="hold")
 app.command()(accept_loss)
 
 
@@ -378,8 +379,8 @@ def _what(event: dict[str, Any]) -> str:
             who = said.get("by") or _text((event.get("approver") or {}).get("principal", ""))
             words = said.get("reason") or said.get("comment") or said.get("refusal")
             return " ".join(filter(None, (said.get("halt", "")[:12], f"by {who}", words)))
-        case "retention":
-            return f"{said.get('requests')} requests and {said.get('permits')} permits, by {said.get('by')}"
+        case "person" | "hold" | "retention":
+            return _upkeep(said)
         case "files":
             count = f"{said['files']} files" if "files" in said else ""
             unkept = f"{said['left_out']} left out" if event.get("left_out") else ""
@@ -400,6 +401,17 @@ def _what(event: dict[str, Any]) -> str:
             return " ".join(said[name] for name in names if name in said)
         case _:
             return " ".join(filter(None, (said.get("channel"), said.get("server"), _tools(event))))
+
+
+def _upkeep(said: dict[str, str]) -> str:
+    """Who has left, what is held, and what was deleted."""
+    if "requests" in said:
+        return f"{said['requests']} requests and {said.get('permits')} permits, by {said.get('by')}"
+    what = said.get("hold", "")[:8], said.get("person", "")
+    if "hold" in said:
+        kept = f"run {said['run'][:8]}" if "run" in said else "a time" if "since" in said else "everything"
+        what = (what[0], f"{kept} by {what[1]}")
+    return " ".join(filter(None, (*what, f"by {said['by']}" if "by" in said else "", said.get("reason"))))
 
 
 def _decision(event: dict[str, Any], said: dict[str, str]) -> str:

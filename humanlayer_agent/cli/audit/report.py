@@ -194,6 +194,7 @@ def _print_summary(facts: "Facts", proof: "Integrity") -> None:
 
     from rich.text import Text
 
+    from humanlayer_agent.audit.events import GLASS_BROKEN
     from humanlayer_agent.cli.shared.tables import console, print_hanging, print_rows
     from humanlayer_agent.report.attention import attention
     from humanlayer_agent.safe_text import one_line
@@ -215,6 +216,8 @@ def _print_summary(facts: "Facts", proof: "Integrity") -> None:
         ("attention", f"{found.asks_per_100:.2f} asks per 100 commands"),
         ("denials", f"{len(facts.denials):,}"),
     ]
+    if broken := facts.types[GLASS_BROKEN.name]:
+        rows.append(("BREAK-GLASS", f"{broken:,} times somebody signed outside of a route"))
     out.print()
     print_rows(out, ("", ""), rows, whole=True)
     rules = sorted(facts.rules.values(), key=lambda rule: -rule.applied)

@@ -17,7 +17,7 @@ from humanlayer_agent.cli.grants import grants_line
 from humanlayer_agent.cli.shared.completion import request_ids, run_ids
 from humanlayer_agent.cli.shared.help_pages import Commands
 from humanlayer_agent.cli.shared.human_terminal import human_only
-from humanlayer_agent.cli.shared.options import ChannelsOption, CommentOption, FormatOption, StoreOption
+from humanlayer_agent.cli.shared.options import ChannelsOption, CommentOption, FormatOption, GlassOption, StoreOption
 from humanlayer_agent.cli.shared.output import print_record, print_records, prints
 from humanlayer_agent.cli.shared.records import AnswersRecord, RequestRecord
 from humanlayer_agent.cli.shared.store_access import open_store, stopped_line, time_text
@@ -214,6 +214,7 @@ def approve(
     ] = "",
     like: Annotated[bool, typer.Option("--like", help="Also all others that wait and are like it.")] = False,
     yes: YesOption = False,
+    glass: GlassOption = "",
     channels: ChannelsOption = None,
     store: StoreOption = None,
 ) -> None:
@@ -223,13 +224,18 @@ def approve(
     it would have let through of the earlier requests (hla grants has it afterwards). Several requests are shown below
     each other, with what differs marked, and answered with one vote each; what is of high severity is answered alone.
 
+    With --break-glass it is approved outside of its route, once two have said so who are named for that in the user's
+    or the machine's channels file. Every channel and the log tell of it. What the policy denies is never asked, nor is
+    it approved so.
+
     Examples: hla requests approve 4f1c --comment "as agreed";  hla requests approve 4f1c --for 1h;  hla requests
-    approve 4f1c --like
+    approve 4f1c --like;  hla requests approve 4f1c --break-glass "the site is down"
     """
     from humanlayer_agent.cli.requests.answer import Wish
 
     first, *more = request_ids
-    _answer(Wish("approve", first, comment, yes=yes, scope=scope, also=tuple(more), like=like), store, channels)
+    wish = Wish("approve", first, comment, yes=yes, scope=scope, also=tuple(more), like=like, glass=glass)
+    _answer(wish, store, channels)
 
 
 @app.command()

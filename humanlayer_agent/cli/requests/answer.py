@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from humanlayer_agent.action import PLAN
+from humanlayer_agent.approvals.authority import GLASS
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, VoteResult
 from humanlayer_agent.audit import events
 from humanlayer_agent.cli.shared.human_signature import typed_word
@@ -64,7 +65,8 @@ class Wish:
 
     `edited` is the command of an edit; None opens the editor. With `yes` nothing is shown and no word is typed (but the
     passphrase is): the answer then vouches for no more than the OS user. `scope` is what more than once is approved
-    for; `also` are the ids of other requests that get the same answer, and with `like` all that are alike do.
+    for; `also` are the ids of other requests that get the same answer, and with `like` all that are alike do. With
+    `glass`, a reason, it is approved outside of its route, as one of two.
     """
 
     kind: Kind
@@ -75,6 +77,7 @@ class Wish:
     scope: str = ""
     also: tuple[str, ...] = ()
     like: bool = False
+    glass: str = ""
 
     @property
     def several(self) -> bool:
@@ -123,6 +126,8 @@ def _check(wish: Wish) -> None:
         )
     if wish.scope and wish.several:
         raise ConfigError("--for is about one request: answer each of them by itself")
+    if wish.glass and (wish.scope or wish.several or wish.yes or wish.comment):
+        raise ConfigError("--break-glass is about one request, shown whole, once, with its own reason")
     if wish.yes and (wish.scope or wish.several):
         raise ConfigError("what is approved for more than one command must be shown: leave --yes away")
 
@@ -224,7 +229,7 @@ def _credentials(request: ApprovalRequest, channels: Path | None, opened: "SQLSt
     if authority is None or signer is None:
         raise ConfigError("no channels.yaml of yours names your key under `signers:`, so it can't count: run hla init")
     _ = signer.fingerprint  # a key that can't be used is an error before anything is asked
-    return authority.heeding(opened.absences.standing), signer
+    return authority.heeding(opened.absences.standing).without(opened.people.left), signer
 
 
 def _unlocked(fd: int, signer: "Signer", wish: Wish, request: ApprovalRequest, opened: "SQLStore") -> bool:
@@ -289,6 +294,9 @@ def _typed(fd: int, wish: Wish, request: ApprovalRequest, opened: "SQLStore", re
     if wish.comment:
         parts.append("With the words:\n" + _indented(wish.comment))
     purpose = _means(wish.kind, request)
+    if wish.glass:
+        parts.append(f"Outside of its route, as one of two, with the reason:\n{_indented(wish.glass)}")
+        return _Typed("", "terminal") if typed_word(fd, "\n\n".join(parts), GLASS, purpose) else None
     if remembered:
         parts.append(_foreseen(request, opened, _columns(fd)))
         purpose = f"let it run, and remember: {remembered}"
@@ -325,15 +333,20 @@ def _decide(
 ) -> VoteResult:
     answer = Answer(
         kind=wish.kind,
-        approver=Approver(os_user(), _CHANNEL, typed.assurance),
+        approver=Approver(os_user(), GLASS if wish.glass else _CHANNEL, typed.assurance),
         presented_digest=request.digest,
         decision_id=uuid.uuid4().hex,
-        comment=one_line(wish.comment.strip())[:_COMMENT_LIMIT],
+        comment=_words(wish),
         input_mode="typed",
         edited=typed.edited,
         scope=SCOPES.get(wish.scope, ""),
     )
     return opened.decide(request.id, answer, authority, signer)
+
+
+def _words(wish: Wish) -> str:
+    said = f"{GLASS}: {wish.glass.strip()}" if wish.glass else wish.comment.strip()
+    return one_line(said)[:_COMMENT_LIMIT]
 
 
 def _told(result: VoteResult, wish: Wish, request: ApprovalRequest, opened: "SQLStore") -> int:

@@ -12,6 +12,15 @@ FORMAT = typer.Option(
     "--format", help="For people: table. For programs the others; docs/output.md has the fields.", show_default=False
 )
 FormatOption = Annotated[Format, FORMAT]
+GlassOption = Annotated[
+    str,
+    typer.Option(
+        "--break-glass",
+        metavar="REASON",
+        help="In an emergency, outside of the route: two who are named under break_glass, each with their own key.",
+        show_default=False,
+    ),
+]
 StoreOption = Annotated[
     str | None, typer.Option("--store", metavar="FILE|URL", help="The store; yours if it is not given.")
 ]

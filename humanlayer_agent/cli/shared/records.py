@@ -308,6 +308,7 @@ class PersonRecord(TypedDict):
     away_until: Annotated[int | None, "When they are back; null: they have not said that they are away."]
     away_to: Annotated[str | None, "Who is asked in their place."]
     not_counted: Annotated[str, "Why what they said does not count; empty where it does."]
+    removed: Annotated[int | None, "When everything ended that they may do (`hla people remove`); null: it has not."]
 
 
 class StoreRecord(TypedDict):
@@ -345,6 +346,19 @@ class HeadRecord(TypedDict):
     key: Annotated[Literal["user", "process"], "Whose key signed it."]
     signer: Annotated[str, "Fingerprint of that key."]
     signature: Annotated[str, "The signature, in hex."]
+
+
+class HoldRecord(TypedDict):
+    """A legal hold that stands."""
+
+    id: Annotated[str, "Names it."]
+    run: Annotated[str | None, "The run that it keeps; null: not one run."]
+    since: Annotated[int | None, "It keeps what happened from then on; null: from the beginning."]
+    until: Annotated[int | None, "It keeps what happened until then; null: without an end."]
+    at: Annotated[int, "When it was placed."]
+    person: Annotated[str, "Who placed it."]
+    reason: Annotated[str, "Their words."]
+    note: Annotated[str, "Why a release that is there does not count; empty where there is none."]
 
 
 class MarkedEventRecord(TypedDict):

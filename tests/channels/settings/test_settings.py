@@ -95,6 +95,16 @@ def test_a_project_names_no_signers(tmp_path: Path) -> None:
         settings.load(project, machine=tmp_path / "none")
 
 
+def test_a_project_names_nobody_for_emergencies(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    people = "people:\n  ann: {os_user: ann}\n  ben: {os_user: ben}\n"
+    path = written(project / ".humanlayer", f"version: 1\n{people}break_glass: [ann, ben]\n")
+    write_own_json(settings.trust_place(path), {"digest": settings.trust_key(path)}, required=True)
+    with pytest.raises(ConfigError, match="break_glass"):
+        settings.load(project, machine=tmp_path / "none")
+    assert settings.load(file=path).break_glass == ("ann", "ben")
+
+
 def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
     user_file(tmp_path, TEAM, 0o666)
     with pytest.raises(ConfigError, match="writable by nobody else"):

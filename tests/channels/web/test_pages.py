@@ -601,3 +601,18 @@ def test_no_command_is_led_to_it(inbox) -> None:
     for channel in inbox.rig.channels:
         channel.close()
     assert inbox.rig.port not in own_ports()
+
+
+def test_who_has_left_is_logged_out_and_reads_nothing(inbox) -> None:
+    """Their session, and the links in their mails: from the moment on that it stands in the log."""
+    request = inbox.ask()
+    inbox.deliver(request)
+    client = inbox.rig.client()
+    inbox.rig.login(client)
+    assert "make deploy" in client.get("/").text
+    inbox.store.people.remove("alice", [inbox.rig.people["alice"]], [], "os:1:bob")
+    for path in ("/", f"/r/{request.id}", "/grants", "/several"):
+        response = client.get(path)
+        assert (response.status_code, response.headers["location"]) == (303, "/login")
+    assert client.post(f"/r/{request.id}", data={"answer": "approve"}).status_code == 403
+    assert decided_nothing(inbox, request)

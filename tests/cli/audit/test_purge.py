@@ -13,6 +13,7 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.cli import main
+from humanlayer_agent.configuration import build_authority
 from humanlayer_agent.confine.confinement import Bounds
 from humanlayer_agent.confine.kept_files import KeptFiles
 from humanlayer_agent.confine.project_files import ProjectFiles
@@ -150,3 +151,45 @@ def test_without_a_terminal_or_below_supervision(store: SQLiteStore, export: Pat
     assert (code, "this is a supervised command" in shown) == (2, True)
     assert [entry.event["command"] for entry in store.events(type="wall.refused")] == ["audit purge"]
     assert is_there()
+
+
+# ---- holds --------------------------------------------------------------------------------------------
+
+
+def test_a_hold_keeps_rows_and_files_until_it_is_released(
+    store: SQLiteStore, export: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run,) = (entry.event["run"] for entry in store.events(type="run.started"))
+    kept = KeptFiles(kept_folder())
+    now = time.time_ns() // 1_000_000
+    for name in (run, "another"):
+        kept.keep(name, str(tmp_path), ProjectFiles(frozenset(), ()), bounds=Bounds(days=1000), at=now - 100 * DAY)
+    options = ("--older-than", "90d", "--exported", str(export))
+    code, shown = typed("audit", "hold", "add", "--run", run[:6], "--reason", "case 12", wanted="hold", word="hold")
+    assert (code, f"held: run {run}" in shown) == (0, True), shown
+    assert main(["audit", "hold", "ls"]) == 0
+    assert "case 12" in capsys.readouterr().out
+    assert main(["audit", "purge", *options]) == 0
+    said = capsys.readouterr().out
+    for text in (f"held: run {run}", "kept by that: 1 requests", "would delete 0 requests", "files for 1 runs"):
+        assert text in said
+    (hold,) = store.holds.standing(build_authority())
+    code, shown = typed("audit", "hold", "release", hold.id[:6], wanted="release", word="no")
+    assert (code, "nothing was done" in shown) == (1, True)
+    code, shown = typed("audit", "hold", "release", hold.id[:6], wanted="release", word="release")
+    assert (code, "released: run" in shown) == (0, True), shown
+    assert main(["audit", "purge", *options]) == 0
+    assert "would delete 1 requests" in capsys.readouterr().out
+    assert main(["audit", "tail"]) == 0
+    assert f"{hold.id[:8]} run {run[:8]} by" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "wrong", [[], ["--all", "--run", "x"], ["--run", "no-such"], ["--since", "1d", "--until", "9d"]]
+)
+def test_what_is_no_hold(store: SQLiteStore, wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed("audit", "hold", "add", *wrong, wanted="hold", word="hold")[0] == 2
+    assert typed("audit", "hold", "release", "x", wanted="release", word="release")[0] == 2
+    alone = [*RUN[:-1], "hold", "add", "--all"]
+    assert children.run(alone, capture_output=True, stdin=subprocess.DEVNULL, start_new_session=True).returncode == 3
+    assert list(store.events(type="hold")) == []

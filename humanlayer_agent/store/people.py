@@ -1,11 +1,14 @@
-"""The statements of absence in an SQL store: they are events of its log, and in no other place.
+"""People who are away, and who have left, in an SQL store: both are events of its log, and stand in no other place.
 
 An event proves nothing by itself: a statement counts if it is signed for this log, and nobody has ended it. The log is
 heard for the time as well, should a clock be set back.
+
+That somebody has left takes no proof, because nobody can do more by it. So it can't be taken back either: whoever could
+do that could bring back what was ended.
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -19,11 +22,13 @@ from humanlayer_agent.approvals.absences import (
     why_not_to,
     why_not_until,
 )
-from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.authority import Authority, Removal
 from humanlayer_agent.approvals.model import Approver, Refused
+from humanlayer_agent.approvals.store_interface import Record, Removed
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.keys.signing import Signer
+from humanlayer_agent.store.grants import take_back
 from humanlayer_agent.store.rows import said_approver, storable
 from humanlayer_agent.store.statements import Ledger, Log
 from humanlayer_agent.store.transactions import Row, Transactions
@@ -61,7 +66,7 @@ class SQLAbsences:
             log = Log(connection, self._clock())
             if not (found := [each for each in self._seen_open(log) if each[1].id not in self._over]):
                 return []
-            store = _store(log)
+            store, authority = _store(log), log.counting(authority)
             return [(absence, _why_not(log, seq, absence, authority, store)) for seq, absence in found]
 
     def _seen_open(self, log: Log) -> list[tuple[int, Absence]]:
@@ -75,12 +80,15 @@ class SQLAbsences:
             return person
         if why := why_not_to(authority, person.id, to):
             return Refused(why)
-        if signer.fingerprint not in authority.signers:
-            return Refused("the key of this process is not one of the signers")
         with self._transaction() as ledger:
+            authority = ledger.counting(authority)
+            if not authority.trusts(signer.fingerprint):
+                return Refused("the key of this process is not one of the signers")
+            if isinstance(who_may_leave(authority, approver), Refused) or why_not_to(authority, person.id, to):
+                return Refused(f"{person.id} or {to} has left")
             if why := why_not_until(ledger.now, until):
                 return Refused(why)
-            _end(ledger, person.id, approver.principal)
+            end_absences(ledger, person.id, approver.principal)
             unsigned = Absence(
                 id=secrets.token_hex(16),
                 store=_store(ledger),
@@ -107,7 +115,7 @@ class SQLAbsences:
 
     def end(self, person: str, by: str) -> int:
         with self._transaction() as ledger:
-            return _end(ledger, person, by)
+            return len(end_absences(ledger, person, by))
 
 
 def _why_not(log: Log, seq: int, absence: Absence, authority: Authority, store: str) -> str:
@@ -124,11 +132,12 @@ def _why_not(log: Log, seq: int, absence: Absence, authority: Authority, store: 
     return ""
 
 
-def _end(ledger: Ledger, person: str, by: str) -> int:
+def end_absences(ledger: Ledger, person: str, by: str) -> list[str]:
+    """End what somebody has said of being away; returns the ids of what counts no more."""
     ids = [absence.id for _, absence in _told(ledger)[0] if absence.person == person]
     if ids:
         ledger.append(events.ABSENCE_ENDED, person=person, absences=ids, by=storable(by))
-    return len(ids)
+    return ids
 
 
 def _told(log: Log) -> tuple[list[tuple[int, Absence]], set[str]]:
@@ -181,3 +190,91 @@ def _store(log: Log) -> str:
     """Return the identity of the log."""
     opened = log.first()
     return str(opened["store"]) if opened else ""
+
+
+LAST = 5
+"""So many of somebody's answers are named."""
+
+_GIVEN = (
+    "SELECT id, uses, max_uses, until, revoked FROM given_grant WHERE id IN "
+    "(SELECT request_id FROM vote WHERE person = ? AND answer = 'approve') ORDER BY given, id"
+)
+_UNUSED = "id IN (SELECT request_id FROM vote WHERE person = ? AND answer = 'approve')"
+_OWN_KEYS = "SELECT DISTINCT signer FROM vote WHERE person = ? AND channel = 'command-line' ORDER BY signer"
+_LEFT = "somebody who approved it has left"
+
+
+class SQLPeople:
+    """The `People` of one store.
+
+    Args:
+        database: where it is. transaction: begins one of its write transactions.
+        clock: the time in ms.
+    """
+
+    def __init__(
+        self,
+        database: Transactions,
+        transaction: Callable[[], AbstractContextManager[Ledger]],
+        clock: Callable[[], int],
+    ) -> None:
+        self._database = database
+        self._transaction = transaction
+        self._clock = clock
+
+    def left(self) -> Sequence[Removal]:
+        with self._database.read() as connection:
+            return Log(connection, self._clock()).left()
+
+    def record_of(self, person: str) -> Record:
+        with self._database.read() as connection:
+            log = Log(connection, self._clock())
+            counted = log.rows(
+                "SELECT answer, count(*) AS times FROM vote WHERE person = ? GROUP BY answer ORDER BY answer", person
+            )
+            newest = log.rows(
+                "SELECT at, answer, request_id FROM vote WHERE person = ? ORDER BY at DESC, rowid DESC LIMIT ?",
+                *(person, LAST),
+            )
+            grants = log.rows(_GIVEN, person)
+            keys = log.rows(_OWN_KEYS, person)
+        return Record(
+            {row["answer"]: row["times"] for row in counted},
+            tuple((row["at"], row["answer"], row["request_id"]) for row in newest),
+            {row["id"]: row["uses"] for row in grants},
+            tuple(row["id"] for row in grants if _stands(row, log.now)),
+            tuple(row["signer"] for row in keys),
+        )
+
+    def principals(self, person: str) -> list[str]:
+        """Return the principals under whom somebody has answered."""
+        with self._database.read() as connection:
+            found = "SELECT DISTINCT principal FROM vote WHERE person = ? ORDER BY principal"
+            return [row["principal"] for row in connection.execute(found, (person,))]
+
+    def remove(self, person: str, identities: Sequence[str], keys: Sequence[str], by: str, reason: str = "") -> Removed:
+        with self._transaction() as ledger:
+            grants = [row["id"] for row in ledger.rows(_GIVEN, person) if _stands(row, ledger.now)]
+            for each in grants:
+                take_back(ledger, each, by, f"{person} has left")
+            lapsed = ledger.unused_approvals(_UNUSED, person)
+            for row in lapsed:
+                ledger.void_permits("request_id = ?", row["id"])
+                ledger.spoil(row, "lapsed", _LEFT)
+            absences = end_absences(ledger, person, by)
+            ids = [row["id"] for row in lapsed]
+            ledger.append(
+                events.PERSON_REMOVED,
+                person=storable(person),
+                identities=[storable(each) for each in identities],
+                keys=list(keys),
+                by=storable(by),
+                reason=storable(reason),
+                grants=grants,
+                lapsed=ids,
+            )
+        return Removed(tuple(grants), tuple(ids), tuple(absences))
+
+
+def _stands(row: Row, now: int) -> bool:
+    return row["revoked"] is None and row["until"] > now and row["uses"] < row["max_uses"]
