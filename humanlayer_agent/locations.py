@@ -285,6 +285,16 @@ def data_file(folder: str, name: str) -> Path:
 
 def read_own_json(path: Path | str) -> dict[str, Any] | None:
     """Return the object in a JSON file that only this user can have written, else None."""
+    raw = read_own(path)
+    try:
+        content = None if raw is None else json.loads(raw.decode())
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def read_own(path: Path | str) -> bytes | None:
+    """Return what is in a file that only this user can have written, else None."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -294,10 +304,9 @@ def read_own_json(path: Path | str) -> dict[str, Any] | None:
         if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
             return None
         try:
-            content = json.loads(file.read().decode())
-        except (OSError, ValueError, RecursionError):
+            return file.read()
+        except OSError:
             return None
-    return content if isinstance(content, dict) else None
 
 
 def write_own_json(path: Path | str, content: dict[str, Any], *, required: bool = False, once: bool = False) -> None:

@@ -116,18 +116,18 @@ def compiled_once(compiled_before: dict[str, dict[str, Any]], monkeypatch: pytes
     from humanlayer_agent import locations
     from humanlayer_agent.policy.language import loader, sources
 
-    def read(path: Path | str) -> dict[str, Any] | None:
+    def read(path: Path | str) -> bytes | None:
         known = compiled_before.get(os.path.basename(path))
         if known is not None and not os.path.lexists(path):
             locations.write_own_json(path, known)
-        return locations.read_own_json(path)
+        return locations.read_own(path)
 
     def write(path: Path | str, content: dict[str, Any]) -> None:
         if all(each["name"].startswith(sources.BUILTIN) for each in content["policy"]["sources"]):
             compiled_before[os.path.basename(path)] = content
         locations.write_own_json(path, content)
 
-    monkeypatch.setattr(loader, "read_own_json", read)
+    monkeypatch.setattr(loader, "read_own", read)
     monkeypatch.setattr(loader, "write_own_json", write)
 
 

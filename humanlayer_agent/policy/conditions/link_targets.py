@@ -54,6 +54,11 @@ class Links:
         self._names[path] = found
         return found
 
+    def lead_there_still(self) -> bool:
+        """Tell whether each path that was asked for has the names now that it had then."""
+        now = Links(self.view)
+        return all(now.names(path) == names for path, names in self._names.items())
+
     def _led_through(self, path: str) -> bool:
         """Tell whether there is a link among the components of `path` (absolute, without `.` and `..`)."""
         found = self._found

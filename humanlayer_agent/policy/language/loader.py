@@ -6,14 +6,16 @@ that, or any of whose sources has changed, is ignored, and the sources are check
 policy's own tests have passed: where it can't be kept, they run every time.
 """
 
+import json
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from humanlayer_agent import __version__
 from humanlayer_agent.errors import PolicyError, did_you_mean
-from humanlayer_agent.locations import read_own_json, state_path, write_own_json
+from humanlayer_agent.locations import read_own, state_path, write_own_json
 from humanlayer_agent.policy.language import sources
 from humanlayer_agent.policy.language.policy import Policy, policy_from
 
@@ -42,13 +44,13 @@ def load(
     digest = sha256(source).hexdigest()
     key = sha256(f"{identity}{digest}".encode("utf-8", "surrogateescape")).hexdigest()
     compiled = state_path(_FOLDER, f"{key}.json")
-    content = read_own_json(compiled)
-    if content is None or content.get("key") != key or not _current(content, {_absolute(path): digest}):
+    content, policy = _kept(read_own(compiled) or b"")
+    if policy is None or content.get("key") != key or not _current(policy, {_absolute(path): digest}):
         from humanlayer_agent.policy.language import extension
 
         content = {"key": key, "policy": extension.merged(extension.tree(Path(path), name=name, within=within))}
         write_own_json(compiled, content)
-    policy = policy_from(content["policy"])
+        policy = policy_from(content["policy"])
     if tested and not all(source.name.startswith(sources.BUILTIN) for source in policy.sources):
         from humanlayer_agent.policy.language import examples
 
@@ -102,14 +104,24 @@ def _absolute(path: Path | str) -> str:
     return path if isinstance(path, str) and path.startswith("/") else str(Path(path).absolute())
 
 
-def _current(content: dict[str, Any], read: dict[str, str]) -> bool:
+@lru_cache(maxsize=8)
+def _kept(raw: bytes) -> tuple[dict[str, Any], Policy | None]:
+    """Return what a compiled file holds, and the policy in it; None where it holds none."""
+    try:
+        content = json.loads(raw)
+        return content, policy_from(content["policy"])
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}, None
+
+
+def _current(policy: Policy, read: dict[str, str]) -> bool:
     """Tell whether the files that took part are still what they were. `read`: the digests of those that were read just
     now.
     """
     try:
         return all(
-            (read.get(each["path"]) or sha256(sources.read(each["path"])).hexdigest()) == each["sha256"]
-            for each in content["policy"]["sources"]
+            (read.get(each.path) or sha256(sources.read(each.path)).hexdigest()) == each.sha256
+            for each in policy.sources
         )
-    except (PolicyError, LookupError, TypeError, AttributeError):
+    except PolicyError:
         return False
