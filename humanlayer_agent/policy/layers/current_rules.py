@@ -57,7 +57,9 @@ class InForce:
         confine = next((self._confinement(p, p.defaults.confine) for p in bases if p.defaults.confine), None)
         rules, counters = _compiled_rules(layers, variables, now, self._confinement)
         keep = next((p.defaults.keep for p in bases if p.defaults.keep), {})
-        self.rules = Rules(rules, VERDICTS[bases[0].defaults.unmatched], confine, _bounds(keep), counters)
+        undo = next((p.defaults.undo for p in bases if p.defaults.undo), "none")
+        unmatched = VERDICTS[bases[0].defaults.unmatched]
+        self.rules = Rules(rules, unmatched, confine, _bounds(keep), counters, undo == "run")
         self._bases = bases
         self.view = HOST
         """What of the disk is seen by what is allowed."""
