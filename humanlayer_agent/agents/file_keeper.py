@@ -30,10 +30,11 @@ class FileKeeper:
     Args:
         project: the directory that the commands work for, on this machine.
         enclosures: those of the run; None where nothing is confined.
+        name: what a human called the run; "" where nobody did.
     """
 
-    def __init__(self, project: Path | str, enclosures: RunEnclosures | None = None) -> None:
-        self.project = os.path.realpath(project)
+    def __init__(self, project: Path | str, enclosures: RunEnclosures | None = None, name: str = "") -> None:
+        self.project, self._name = os.path.realpath(project), name
         self._enclosures = enclosures
         self._lock = threading.Lock()
         self._changes: PermitChanges | None = None
@@ -54,8 +55,7 @@ class FileKeeper:
         scope = scope_of(decision, self.project)
         if scope is None or decision.undo is None:
             return None
-        name = self._enclosures.name if self._enclosures is not None else ""
-        return self._of_project().before(name or run, permit.id, scope, decision.undo)
+        return self._of_project().before(self._name or run, permit.id, scope, decision.undo)
 
     def after(self, permit: str) -> Kept | None:
         """Note what it has changed, when it has ended.
@@ -72,11 +72,11 @@ class FileKeeper:
             return self._changes
 
 
-def keeper_of(enclosures: RunEnclosures | None, project: Path | str | None) -> FileKeeper | None:
+def keeper_of(enclosures: RunEnclosures | None, project: Path | str | None, name: str = "") -> FileKeeper | None:
     """Return what keeps the files of a run's project; None where its commands run elsewhere (`project` is None)."""
     if project is None:
         return None
-    return FileKeeper(project, enclosures if enclosures is not None and enclosures.confines else None)
+    return FileKeeper(project, enclosures if enclosures is not None and enclosures.confines else None, name)
 
 
 def scope_of(decision: PolicyDecision, project: str) -> Scope | None:

@@ -83,9 +83,8 @@ class Gate(gate.Gate):
             )
         elif wanted(confine):
             raise ConfigError("confine: only what the policies allow can be confined")
-        made = build_gate(
-            agent=agent, project=project, kind=cls, keeper=keeper_of(enclosures, project or find_project()), **settings
-        )
+        keeper = keeper_of(enclosures, project or find_project(), tmp or "")
+        made = build_gate(agent=agent, project=project, kind=cls, keeper=keeper, **settings)
         made.enclosures, made.holds_all = enclosures, confine is True
         return made
 

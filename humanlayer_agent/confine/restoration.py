@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from humanlayer_agent.confine.confinement import Bounds, within
 from humanlayer_agent.confine.folder_descriptors import open_file, opened_folder, parent_of, state_of
@@ -103,7 +103,7 @@ class Step:
         return self.now.path
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Literal["delete", "restore", "change", "mode"]:
         """Return what the step does, for people."""
         if not self.then.mode:
             return "delete"
@@ -214,9 +214,9 @@ def plan_since(kept: KeptFiles, manifest: Manifest, chosen: Changes) -> Plan:
         for path in list(before):  # the folders that files were in were not kept
             if before[path].mode:
                 for above in _parents(path):
-                    if above not in before and state_of(top, above) is None:
+                    if not before[above].mode if above in before else state_of(top, above) is None:
                         before[above] = KeptFile(above, stat.S_IFDIR | _USUAL & ~_umask(), 0, "")
-                        after[above] = KeptFile(above, 0, 0, "")
+                        after.setdefault(above, KeptFile(above, 0, 0, ""))
         return _Planner(kept, manifest.project, top, frozenset(), {}).plan(before, after)
 
 
@@ -257,15 +257,18 @@ def plan_of(
     before: dict[str, KeptFile] = {}
     after: dict[str, KeptFile] = {}
     refused: dict[str, str] = {}
+    until: dict[str, int] = {}
     for manifest in manifests:
         assert manifest.after is not None
         files = {file.path: file for file in manifest.files}
         for left in manifest.after:
             was = files.get(left.path) or KeptFile(left.path, 0, 0, "")
-            if left.path in after and not after[left.path].is_as(was):
-                refused.setdefault(left.path, _BETWEEN)
             before.setdefault(left.path, was)
-            after[left.path] = left
+            ended_at = until.get(left.path, 0)
+            if manifest.at >= ended_at and ended_at and not after[left.path].is_as(was):
+                refused.setdefault(left.path, _BETWEEN)
+            if manifest.until >= ended_at:  # else it ran beside one that ended later
+                after[left.path], until[left.path] = left, manifest.until
         refused |= dict.fromkeys(manifest.unseen, NOT_SEEN)
     wanted = {path for path in before if chosen.has(path)}
     for path in list(wanted):  # what is to come back needs its folders
@@ -316,7 +319,7 @@ class _Planner:
                 self.refused.pop(path, None)
             elif path in self.refused:
                 pass
-            elif why := was.why or (left.why if was.mode or left.why != SEVERAL_NAMES else ""):
+            elif why := was.why or (left.why if left.why != SEVERAL_NAMES else ""):
                 self.refused[path] = why
             elif not now.is_as(left):
                 self.refused[path] = _CHANGED.format(by=self._later.get(path, _BY_HAND))
@@ -340,7 +343,7 @@ class _Planner:
             folder = steps[above].then if above in steps else observed(self._top, above)
             if not stat.S_ISDIR(folder.mode):
                 return _GONE
-        if (above not in steps or steps[above].now.mode) and not _is_writable(self._top, above):
+        if above not in steps and not _is_writable(self._top, above):
             return _UNWRITABLE
         if stat.S_ISREG(then.mode) and repository_of(step.path.lower()):
             return self._why_not_git(step)

@@ -411,7 +411,7 @@ class _Session:
             timeout_ms=max(1, int((options.seconds - _MARGIN_S) * 1000)),
             max_denials=0 if options.ask == "tool" else MAX_DENIALS,  # 0: there is a person, who sees them
             use_by_ms=USE_BY_MS,
-            keeper=keeper_of(self._enclosures, project),
+            keeper=keeper_of(self._enclosures, project, run or ""),
         )
         alarms = (each.event for each in store.events(type=events.HOOK_BYPASSED.name))
         self._alarm = next((event["why"] for event in alarms if self._is_ours(event)), "")
