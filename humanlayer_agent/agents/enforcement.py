@@ -17,9 +17,10 @@ from minisweagent.environments.local import LocalEnvironment, LocalEnvironmentCo
 from humanlayer_agent.action import BASH, Action
 from humanlayer_agent.agents.containers import confinement_of
 from humanlayer_agent.agents.dotenv import refuse_env_file
+from humanlayer_agent.agents.file_keeper import keeper_of
 from humanlayer_agent.agents.preflight import check_model, end_retries_early
 from humanlayer_agent.agents.presenter import Presenter
-from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, keeper_of, run_permitted, wanted
+from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, run_permitted, wanted
 from humanlayer_agent.agents.supervision import (
     Record,
     Supervision,
@@ -139,7 +140,7 @@ class EnforcingEnvironment:
 
         def supervisor() -> Supervisor:
             judge, self._enclosures = self._directed() if confinable else (director, None)
-            keeper = keeper_of(self._enclosures)
+            keeper = keeper_of(self._enclosures, self.project if self.runs_here else None)
             opened = open_gate(settings, director=judge, user=user, gate=gate, project=self.project, keeper=keeper)
             if gate is None and director is None and not self.runs_here:
                 own: Any = opened.director

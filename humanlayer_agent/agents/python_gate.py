@@ -11,7 +11,8 @@ from typing import Any, Self
 
 from humanlayer_agent.action import Action, called
 from humanlayer_agent.agents.dotenv import refuse_env_file
-from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, keeper_of, run_permitted, wanted
+from humanlayer_agent.agents.file_keeper import keeper_of
+from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, run_permitted, wanted
 from humanlayer_agent.approvals import gate
 from humanlayer_agent.approvals.model import Denial, Permit
 from humanlayer_agent.errors import ActionDenied, ConfigError
@@ -82,7 +83,8 @@ class Gate(gate.Gate):
             )
         elif wanted(confine):
             raise ConfigError("confine: only what the policies allow can be confined")
-        made = build_gate(agent=agent, project=project, kind=cls, keeper=keeper_of(enclosures), **settings)
+        keeper = keeper_of(enclosures, project or find_project(), tmp or "")
+        made = build_gate(agent=agent, project=project, kind=cls, keeper=keeper, **settings)
         made.enclosures, made.holds_all = enclosures, confine is True
         return made
 

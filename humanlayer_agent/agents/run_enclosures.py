@@ -194,7 +194,7 @@ class RunEnclosures:
         return project_files(self.project, asked)
 
     def keep(self, run: str, confinement: Confinement, bounds: Bounds) -> Kept:
-        """Keep the files of the project that would be lost (see `approvals.gate.FileKeeper`)."""
+        """Keep the files of the project that would be lost that no commit has."""
         name, kept = self.name or run, KeptFiles(kept_folder())
         if is_writable(confinement, os.path.realpath(kept.folder)) or confinement.reads(os.path.realpath(kept.folder)):
             raise Unenforceable(f"{kept.folder} is where a command can reach it")
@@ -357,11 +357,6 @@ def directed(
         return judge(reduced=True), RunEnclosures.reduced(run, project)
     except (Unenforceable, OSError):
         return judge(), None
-
-
-def keeper_of(enclosures: RunEnclosures | None) -> RunEnclosures | None:
-    """Return what keeps the files of a run's project (see `approvals.gate.FileKeeper`); None where nothing confines."""
-    return enclosures if enclosures is not None and enclosures.confines else None
 
 
 def wanted(confine: bool | None) -> bool | None:

@@ -126,7 +126,9 @@ class Completed(Protocol):
 
 
 class FileKeeper(Protocol):
-    """Keeps the files of the project that would be lost, before something runs of which nobody knows what it writes."""
+    """Keeps the files of the project that would be lost, before something runs of which nobody knows what it writes;
+    and what each command replaces, where the policy says so.
+    """
 
     def keep(self, run: str, confinement: Confinement, bounds: Bounds) -> "Kept":
         """Keep them, once for a run.
@@ -139,6 +141,22 @@ class FileKeeper(Protocol):
         Raises:
             OSError: they can't be kept.
             Unenforceable: they would be kept where commands can write, or the project can't be looked through.
+        """
+        ...
+
+    def before(self, run: str, permit: Permit) -> "Kept | None":
+        """Keep what the command of a permit may replace, right before it starts; None where it changes no file.
+
+        Raises:
+            OSError: it can't be kept.
+        """
+        ...
+
+    def after(self, permit: str) -> "Kept | None":
+        """Note what the command of a permit has changed, when it has ended; None where nothing was kept before it.
+
+        Raises:
+            OSError: that can't be written.
         """
         ...
 
@@ -174,8 +192,8 @@ class Gate:
         max_denials: so many denials in a row end the run; 0 means that any number may come.
         runner: executes an action, for `run`.
         reach: brings requests to humans by other channels as well; started before the first request, closed at the end.
-        keeper: keeps the files of the project before the first action of which not all is known that it writes; whoever
-            runs actions confined has one.
+        keeper: keeps the files of the project before the first action of which not all is known that it writes, and
+            what each action replaces, where the policy says so; whoever runs actions here has one.
         durable: what is asked stays when the process ends, until it expires: a later run of the same agent, requester
             and instance collects the answer. What was approved has to be used within `valid_for_ms`.
 
@@ -435,6 +453,8 @@ class Gate:
         """
         try:
             denial = self._start(permit, replace(self._own(action), cost=permit.action.cost))
+            if denial is None:
+                self._keep_replaced(permit)
         except Exception as error:
             denial = self._failed(error)
         if denial is not None:
@@ -457,6 +477,8 @@ class Gate:
                 outcome,
                 changed=tuple(replace(each, own=may_change(permit.decision, each.path)) for each in changes),
             )
+        if files := self._changes_of(permit):
+            outcome = replace(outcome, files=files)
         with self._lock:
             self._unrecorded[permit.id] = outcome
             with suppress(StoreError):
@@ -895,6 +917,8 @@ class Gate:
             self._is_first_start(result)
             with self._lock:
                 self._denials = 0
+            if outcome is None:  # else somebody else runs it, and nobody would say when it has ended
+                self._keep_replaced(result)
             return replace(result, judged=files)
         reason = result.reason if isinstance(result, Refused) else "the store did not confirm the permit"
         return Denial(reason, by="policy", decision=decision)
@@ -969,6 +993,36 @@ class Gate:
             self.store.record(events.FILES_KEPT, run=self.run_id, **kept.logged)
             self._kept = True
         return decision
+
+    def _keep_replaced(self, permit: Permit) -> None:
+        """Keep what the action of a permit may replace, right before it starts, where the policy says so. Where that
+        can't be, it can't be undone, and the log says why.
+        """
+        if self._keeper is None or permit.decision.undo is None:
+            return
+        try:
+            kept = self._keeper.before(self.run_id, permit)
+        except OSError as error:
+            self.store.record(events.FILES_UNKEPT, run=self.run_id, permit=permit.id, why=describe(error))
+            return
+        if kept is None:
+            return
+        try:
+            self.store.record(events.FILES_KEPT, run=self.run_id, permit=permit.id, **kept.logged)
+        except BaseException:  # it will not run
+            with suppress(OSError):
+                self._keeper.after(permit.id)
+            raise
+
+    def _changes_of(self, permit: Permit) -> dict[str, Any]:
+        """What the log says of the files that the action of a permit has changed; nothing where nothing was kept."""
+        if self._keeper is None or permit.decision.undo is None:
+            return {}
+        try:
+            kept = self._keeper.after(permit.id)
+        except OSError as error:
+            return {"why": describe(error)}
+        return kept.changes_logged if kept is not None else {}
 
     def _with_radius(self, action: Action, decision: PolicyDecision) -> PolicyDecision:
         """The decision, with what is at stake for the human who is asked. It decides nothing, so nothing that goes

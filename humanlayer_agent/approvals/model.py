@@ -393,6 +393,7 @@ class Outcome:
         moved: what it left where it would be run later by itself, and where that is now.
         started: False where it was not even started.
         network: how many connections were forwarded for it, and how many were not, by host (`CommandResult.network`).
+        files: how many files of the project it made, changed and removed, where that was looked at for `hla undo`.
 
     Example:
         >>> Outcome(0, duration_ms=120).returncode
@@ -408,6 +409,7 @@ class Outcome:
     moved: tuple[MovedAside, ...] = ()
     started: bool = True
     network: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    files: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Asker(Protocol):

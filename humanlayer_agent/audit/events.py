@@ -200,7 +200,8 @@ EXEC_FINISHED = EventType(
     "exec.finished",
     801,
     "the action ended: exit code, or why there is none; `network`: how many connections were forwarded for it "
-    "(`reached`), and how many were not (`refused`), by host",
+    "(`reached`), and how many were not (`refused`), by host; `files`: how many files of the project it made, changed "
+    "and removed, with the SHA-256 of the list, where that is kept for an undo",
 )
 EXEC_UNKNOWN = EventType("exec.unknown", 802, "the supervisor died while the action ran: never run again by itself")
 EXEC_CHANGED = EventType(
@@ -218,17 +219,21 @@ EXEC_MOVED_ASIDE = EventType(
 FILES_KEPT = EventType(
     "files.kept",
     850,
-    "before code ran confined that nobody had read, or before an undo, files of the project were kept that no commit "
-    "has: how many `files` and `bytes`, how many were `left_out`, and the SHA-256 of the list (`manifest`)",
+    "files of the project were kept: those that no commit has, before code ran confined that nobody had read; what the "
+    "command of a `permit` may replace; or what an undo does. How many `files` and `bytes`, how many were `left_out`, "
+    "and the SHA-256 of the list (`manifest`)",
 )
 FILES_UNKEPT = EventType(
-    "files.unkept", 851, "the files of the project could not be kept, and why: a human was asked about the action"
+    "files.unkept",
+    851,
+    "the files of the project could not be kept, and why: a human was asked about the action; or what the command of a "
+    "`permit` replaced was not kept, and can't be undone",
 )
 FILES_RESTORED = EventType(
     "files.restored",
     852,
-    "a human had files of a project put back as they were kept (written before it is done); what that overwrote was "
-    "kept as `undo`",
+    "a human had files of a project put back as they were kept (written before it is done), of a `permit` or a run; "
+    "what that overwrote was kept as `undo`",
 )
 
 PRESENTATION_DELIVERED = EventType("presentation.delivered", 900, "a channel shows a request to humans")

@@ -30,7 +30,7 @@ from humanlayer_agent.cli.shared.output import prints
 from humanlayer_agent.cli.shared.records import DecisionRecord, ProgramRecord
 from humanlayer_agent.cli.stop import resume, stop
 from humanlayer_agent.cli.store import app as store
-from humanlayer_agent.cli.undo import undo
+from humanlayer_agent.cli.undo import app as undo
 
 app = Commands(
     name="humanlayer-agent",
@@ -169,7 +169,6 @@ app.command()(plan)
 app.command()(ask)
 app.command()(stop)
 app.command()(resume)
-app.command()(undo)
 app.add_typer(catalog, name="catalog")
 app.add_typer(audit, name="audit")
 app.add_typer(policy, name="policy")
@@ -179,6 +178,7 @@ app.add_typer(grants, name="grants")
 app.add_typer(people, name="people")
 app.add_typer(store, name="store")
 app.add_typer(mcp, name="mcp")
+app.add_typer(undo, name="undo")
 
 
 @cache

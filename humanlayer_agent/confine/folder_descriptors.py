@@ -11,19 +11,20 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 @contextmanager
-def parent_of(top: int, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+def parent_of(top: int, path: str, *, make: bool = False, git: bool = False) -> Iterator[tuple[int, str]]:
     """Give a descriptor of the folder in which `path` is, and its name there.
 
     Args:
         top: a descriptor of the folder that the path is relative to.
         path: without `..`; each part but the last must be a folder.
         make: make the folders that are missing.
+        git: what git keeps is meant as well.
 
     Raises:
         OSError: a part is missing, or is no folder (a link to one is none).
     """
     *folders, name = path.split("/")
-    if not name or any(part in ("", ".", "..", ".git") for part in (*folders, name)):
+    if not name or any(part in ("", ".", "..") or (part == ".git" and not git) for part in (*folders, name)):
         raise OSError(errno.EINVAL, "not a path of a project's own file", path)
     here = os.dup(top)
     try:
@@ -39,10 +40,10 @@ def parent_of(top: int, path: str, *, make: bool = False) -> Iterator[tuple[int,
         os.close(here)
 
 
-def state_of(top: int, path: str) -> os.stat_result | None:
+def state_of(top: int, path: str, *, git: bool = False) -> os.stat_result | None:
     """Return what stands at a path, links not followed; None where nothing does that can be reached."""
     try:
-        with parent_of(top, path) as (folder, name):
+        with parent_of(top, path, git=git) as (folder, name):
             return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None

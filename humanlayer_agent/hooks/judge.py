@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.action import BASH, FUNCTION, Action, tool_arguments
-from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, keeper_of, run_permitted
+from humanlayer_agent.agents.file_keeper import keeper_of
+from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, run_permitted
 from humanlayer_agent.approvals.conversation import describe
 from humanlayer_agent.approvals.denial_texts import denial_text
 from humanlayer_agent.approvals.gate import MAX_DENIALS, Gate
@@ -404,7 +405,7 @@ class _Session:
             timeout_ms=max(1, int((options.seconds - _MARGIN_S) * 1000)),
             max_denials=0 if options.ask == "tool" else MAX_DENIALS,  # 0: there is a person, who sees them
             use_by_ms=USE_BY_MS,
-            keeper=keeper_of(self._enclosures),
+            keeper=keeper_of(self._enclosures, project, run or ""),
         )
         alarms = (each.event for each in store.events(type=events.HOOK_BYPASSED.name))
         self._alarm = next((event["why"] for event in alarms if self._is_ours(event)), "")

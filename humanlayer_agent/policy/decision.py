@@ -230,6 +230,7 @@ class PolicyDecision:
             where a human is asked, and decides nothing.
         keep: not all that it writes in the project is known, and it runs confined: so much of the project's own files
             is kept before the first such action of a run. None where nothing is.
+        undo: so much is kept of what it replaces in the project, so that a human can undo it; None where nothing is.
 
     Example:
         >>> director = Director.load("default", project="/srv/app")
@@ -266,6 +267,7 @@ class PolicyDecision:
     reduced: Confinement | None = None
     view: View = HOST
     keep: Bounds | None = None
+    undo: Bounds | None = None
     findings: tuple[Finding, ...] = ()
     excused: tuple[Excused, ...] = ()
     momentary: bool = False

@@ -411,6 +411,7 @@ class Director:
             situation=situation,
             reduced=rules.confine if self.reduced else None,
             keep=rules.keep,
+            undo=rules.undo,
             counts=rules.counts(situation) if rules.counters else (),
         )
         return decision, judged

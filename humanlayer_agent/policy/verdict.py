@@ -70,6 +70,7 @@ def decided(
     situation: Situation,
     reduced: Profile | None = None,
     keep: Bounds | None = None,
+    undo: bool = False,
     counts: tuple[Count, ...] = (),
 ) -> PolicyDecision:
     """The decision on a program: the strictest of all hits.
@@ -84,6 +85,7 @@ def decided(
         situation: what it was judged in.
         reduced: what it is held to, and was not judged under.
         keep: how much of the project is kept before it, should it run confined, and not all of it be known.
+        undo: so much is kept of what it replaces, whatever is known of it.
         counts: what it adds to what is counted.
     """
     parts: list[PartVerdict] = []
@@ -149,6 +151,7 @@ def decided(
         else None,
         situation.links.view,
         keep if confinement is not None and _may_write_anything(effects, unresolved) else None,
+        keep if undo else None,
         findings,
         tuple(dict.fromkeys(_excused(hit) for each in judged for hit in each.excused)),
         situation.asked,

@@ -46,7 +46,9 @@ if TYPE_CHECKING:
         is_otherwise_next_time,
         places_asked,
     )
+    from humanlayer_agent.shell.repository.index import index_meaning, index_names
     from humanlayer_agent.shell.repository.losses import Beginning, note_losses
+    from humanlayer_agent.shell.repository.object_store import missing_objects
     from humanlayer_agent.shell.repository.work_tree import is_moved_by, note_versions
     from humanlayer_agent.shell.script_files.file_texts import WrittenText
     from humanlayer_agent.shell.syntax import tree as syntax_tree
@@ -105,12 +107,15 @@ __all__ = [
     "file_time_ns",
     "folds_case",
     "has_other_root",
+    "index_meaning",
+    "index_names",
     "is_looked_at",
     "is_moved_by",
     "is_otherwise_next_time",
     "keeps_ascii",
     "known_by",
     "listing_of",
+    "missing_objects",
     "note_losses",
     "note_versions",
     "parse",
@@ -149,7 +154,9 @@ _NAMES = {
         "is_otherwise_next_time",
         "places_asked",
     ],
+    "repository.index": ["index_meaning", "index_names"],
     "repository.losses": ["Beginning", "note_losses"],
+    "repository.object_store": ["missing_objects"],
     "repository.work_tree": ["is_moved_by", "note_versions"],
     "script_files.file_texts": ["WrittenText"],
     "syntax.dialects": ["unportable"],

@@ -104,8 +104,8 @@ def test_what_was_not_touched_since_is_not_read_again(
     keep(store, project, "one", at=os.stat(project / "notes").st_ctime_ns // 1_000_000 + 1000)
     (project / "src/a.py").write_text("changed\n")
     read: list[str] = []
-    was = kept_files._read  # type: ignore[attr-defined]
-    monkeypatch.setattr(kept_files, "_read", lambda folder, name, most: read.append(name) or was(folder, name, most))
+    was = kept_files.open_file
+    monkeypatch.setattr(kept_files, "open_file", lambda folder, name: read.append(name) or was(folder, name))
     _, manifest = keep(store, project, "two")
     assert read == ["a.py"]
     assert {store.content(file.content) for file in manifest.files} == {b"notes\n", b"changed\n"}
@@ -169,9 +169,9 @@ def test_a_file_that_goes_on_changing_is_kept_as_it_was_at_one_moment(
 ) -> None:
     was = kept_files._read  # type: ignore[attr-defined]
 
-    def growing(folder: int, name: str, most: int) -> tuple[os.stat_result, bytes]:
-        found = was(folder, name, most)
-        if name == "notes":
+    def growing(source: int, most: int) -> bytes:
+        found: bytes = was(source, most)
+        if os.path.samestat(os.fstat(source), os.stat(project / "notes")):
             with open(project / "notes", "a") as file:
                 file.write("more\n")
         return found

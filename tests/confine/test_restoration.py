@@ -6,6 +6,7 @@ import stat
 import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from humanlayer_agent.confine import restoration
 from humanlayer_agent.confine.confinement import Bounds
 from humanlayer_agent.confine.kept_files import KeptFiles, Manifest
 from humanlayer_agent.confine.project_files import ProjectFiles, project_files
-from humanlayer_agent.confine.restoration import Changes, Undone
+from humanlayer_agent.confine.restoration import Changes, Plan, Step, Undone
 from tests.support.extent import examples
 
 
@@ -34,11 +35,16 @@ class Scene:
     def changes(self, manifest: Manifest) -> Changes:
         return restoration.changes(manifest, project_files(str(self.project), None))
 
-    def undo(self, manifest: Manifest, name: str = "undo-1", chosen: Changes | None = None) -> tuple[Undone, Manifest]:
-        now = project_files(str(self.project), None)
-        chosen = restoration.changes(manifest, now) if chosen is None else chosen
-        before = self.kept.manifest(restoration.keep_before(self.kept, name, manifest, now, chosen))
-        return restoration.undo(self.kept, manifest, before, chosen), before
+    def undo(self, manifest: Manifest, chosen: Changes | None = None) -> tuple[Undone, Manifest]:
+        """Undo what differs from a manifest; of an undo, what that did."""
+        if manifest.permit:
+            plan = restoration.plan_of(self.kept, [manifest], [])
+        else:
+            plan = restoration.plan_since(self.kept, manifest, self.changes(manifest) if chosen is None else chosen)
+        if plan.refused:
+            return Undone(failed=plan.refused), manifest
+        before = restoration.keep_before(self.kept, "run", plan)
+        return restoration.undo(self.kept, plan, before), self.kept.manifest(before)
 
 
 @pytest.fixture
@@ -87,9 +93,10 @@ def test_it_comes_back_and_what_is_new_stays_unless_that_is_wanted(scene: Scene)
     (scene.project / "new").write_text("new")
     found = scene.changes(manifest)
     done, _ = scene.undo(manifest, chosen=Changes(found.deleted, found.changed))
-    assert (set(done.restored), done.removed, done.failed) == ({"a", "src/b", "src/deep/c"}, (), {})
+    assert (done.removed, done.failed) == ((), {})
+    assert set(done.restored) == {"a", "src", "src/b", "src/deep", "src/deep/c"}
     assert tree(scene.project) == before | {"new": ("-rw-r--r--", b"new")}
-    done, _ = scene.undo(manifest, "undo-2")
+    done, _ = scene.undo(manifest)
     assert (done.removed, tree(scene.project)) == (("new",), before)
 
 
@@ -101,7 +108,7 @@ def test_an_undo_can_be_undone(scene: Scene) -> None:
     damaged = tree(scene.project)
     _, before = scene.undo(manifest)
     assert tree(scene.project) != damaged
-    done, _ = scene.undo(before, "undo-2")
+    done, _ = scene.undo(before)
     assert (done.failed, tree(scene.project)) == ({}, damaged)
 
 
@@ -119,11 +126,11 @@ def test_no_planted_link_is_followed(scene: Scene, tmp_path: Path) -> None:
     done, _ = scene.undo(manifest, chosen=Changes(found.deleted, found.changed))
     assert (outside / "canary").read_text() == "canary"
     assert tree(outside) == {"canary": ("-rw-r--r--", b"canary"), "b": ("-rw-r--r--", b"theirs")}
-    assert set(done.failed) == {"src/b", "src/deep/c"}
-    assert (scene.project / "a").read_text() == "a"
-    assert not (scene.project / "a").is_symlink()
-    done, _ = scene.undo(manifest, "undo-2")  # the link is new: it goes where that is wanted
+    assert set(done.failed) == {"src/b", "src/deep"}
+    assert (scene.project / "a").is_symlink(), "nothing is half undone"
+    done, _ = scene.undo(manifest)  # the link is new: it goes where that is wanted
     assert (done.failed, (scene.project / "src/deep/c").read_text()) == ({}, "src/deep/c")
+    assert ((scene.project / "a").read_text(), (scene.project / "a").is_symlink()) == ("a", False)
     assert (outside / "canary").exists()
 
 
@@ -134,6 +141,10 @@ def test_a_folder_that_becomes_a_link_again_and_again_is_never_followed(scene: S
     outside.mkdir()
     (outside / "b").write_text("canary")
     manifest, found = scene.keep(), project_files(str(scene.project), None)
+    files, none = (
+        {file.path: file for file in manifest.files},
+        restoration.keep_before(scene.kept, "run", Plan(str(scene.project))),
+    )
     stopped = threading.Event()
 
     def swap() -> None:
@@ -159,7 +170,9 @@ def test_a_folder_that_becomes_a_link_again_and_again_is_never_followed(scene: S
                 contents = {scene.kept.content(file.content) for file in scene.kept.manifest(made).files}
                 assert b"canary" not in contents
             else:
-                restoration.undo(scene.kept, manifest, manifest, Changes(changed=manifest.files))
+                steps = (Step(files["src/b"], replace(files["a"], path="src/b")),)
+                steps = steps if number % 2 else (Step(steps[0].then, steps[0].now),)
+                restoration.undo(scene.kept, Plan(str(scene.project), steps), none)
     finally:
         stopped.set()
         swapping.join()
@@ -175,7 +188,7 @@ def test_a_further_name_of_a_file_is_not_written_through(scene: Scene, tmp_path:
     assert ((scene.project / "a").read_text(), (tmp_path / "other").read_text()) == ("a", "other")
 
 
-def test_what_can_not_be_kept_first_is_not_overwritten(scene: Scene) -> None:
+def test_what_can_not_be_kept_is_not_overwritten(scene: Scene) -> None:
     manifest = scene.keep()
     (scene.project / "a").unlink()
     os.mkfifo(scene.project / "a")
@@ -185,19 +198,28 @@ def test_what_can_not_be_kept_first_is_not_overwritten(scene: Scene) -> None:
     found = scene.changes(manifest)
     done, _ = scene.undo(manifest, chosen=Changes(found.deleted, found.changed))
     assert set(done.failed) == {"a", "src/b"}
+    assert done.failed["a"] == "it is neither a file nor a link nor a folder"
     assert stat.S_ISFIFO((scene.project / "a").stat().st_mode)
     assert (scene.project / "src/b/inside").exists()
 
 
-def test_what_changed_after_it_was_kept_is_not_overwritten(scene: Scene) -> None:
+@pytest.mark.parametrize("when", ["before it is kept", "before it is done"])
+def test_what_changed_after_it_was_planned_is_not_overwritten(scene: Scene, when: str) -> None:
     manifest = scene.keep()
-    (scene.project / "a").write_text("other")
-    now = project_files(str(scene.project), None)
-    chosen = restoration.changes(manifest, now)
-    before = scene.kept.manifest(restoration.keep_before(scene.kept, "undo-1", manifest, now, chosen))
-    (scene.project / "a").write_text("later")
-    done = restoration.undo(scene.kept, manifest, before, chosen)
-    assert (list(done.failed), (scene.project / "a").read_text()) == (["a"], "later")
+    for name in ("a", "src/b"):
+        (scene.project / name).write_text("other")
+    plan = restoration.plan_since(scene.kept, manifest, scene.changes(manifest))
+    if when == "before it is kept":
+        (scene.project / "src/b").write_text("later")
+        with pytest.raises(OSError, match="could not be kept first"):
+            restoration.keep_before(scene.kept, "run", plan)
+    else:
+        before = restoration.keep_before(scene.kept, "run", plan)
+        (scene.project / "src/b").write_text("later")
+        done = restoration.undo(scene.kept, plan, before)
+        assert (list(done.failed), done.left) == (["src/b"], ("src/b",))
+        assert restoration.interrupted(scene.kept, str(scene.project)) == []
+    assert [(scene.project / name).read_text() for name in ("a", "src/b")] == ["other", "later"]
 
 
 def test_what_was_there_and_not_kept_is_never_new(scene: Scene) -> None:
@@ -274,5 +296,5 @@ def test_any_tree_comes_back_from_any_damage(
         damaged = tree(scene.project)
         done, undone = scene.undo(manifest)
         assert (done.failed, tree(scene.project)) == ({}, before)
-        done, _ = scene.undo(undone, "undo-2")
+        done, _ = scene.undo(undone)
         assert (done.failed, tree(scene.project)) == ({}, damaged)

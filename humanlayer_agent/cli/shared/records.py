@@ -662,39 +662,49 @@ class PolicyDiffRecord(TypedDict):
 # ---- undo ------------------------------------------------------------------------------------------------
 
 
-class KeptRunRecord(TypedDict):
-    """A run that files were kept for."""
+class KeptRecord(TypedDict):
+    """What was kept for a permit, for an undo, or once for a run."""
 
     run: Annotated[str, "The run."]
+    permit: Annotated[str | None, "The permit, or the name of the undo; null where it was kept once for the run."]
     project: Annotated[str, "The directory it worked for."]
     at: Annotated[int, "When they were kept."]
     files: Annotated[int, "How many."]
-    bytes: Annotated[int, "Of which size."]
+    created: Annotated[int, "How many files, links and folders the command made."]
+    changed: Annotated[int, "How many it changed."]
+    deleted: Annotated[int, "How many it removed."]
+    bytes: Annotated[int, "Size of what was kept."]
     left_out: Annotated[int, "How many were not kept."]
+    undoable: Annotated[bool, "Whether it can be undone as a whole now."]
+    why: Annotated[str, "Why not."]
 
 
-class KeptFileRecord(TypedDict):
-    """A file that was kept for a run, or was not."""
-
-    path: Annotated[str, "Where, from the project on."]
-    kept: Annotated[bool, "Whether it was kept."]
-    mode: Annotated[str | None, "Its mode, as ls has it."]
-    bytes: Annotated[int | None, "Its size."]
-    sha256: Annotated[str | None, "Of its content; null for what has none."]
-    why: Annotated[str | None, "Why it was not kept."]
-
-
-class ChangeRecord(TypedDict):
-    """A file that differs from what was kept."""
+class UndoStepRecord(TypedDict):
+    """What an undo does to a file, or does not."""
 
     path: Annotated[str, "Where, from the project on."]
-    change: Annotated[Literal["deleted", "changed", "created", "committed"], "What became of it since."]
+    undo: Annotated[
+        Literal["delete", "restore", "change", "mode", "done", "refused", "committed", "not kept", "beyond"],
+        "What it does; done: it is as it was; refused: see why; committed: git restore brings it back; not kept: it "
+        "was there, and is not; beyond: what no undo takes back, see why.",
+    ]
+    bytes: Annotated[int, "Its size afterwards."]
+    why: Annotated[str, "Why it is not undone, or what is beyond."]
+
+
+class DiffRecord(TypedDict):
+    """What an undo changes of a text."""
+
+    path: Annotated[str, "Where, from the project on."]
+    diff: Annotated[str, "As diff -u has it, secrets hidden; empty where there is none."]
+    why: Annotated[str, "Why there is none."]
 
 
 class UndoneRecord(TypedDict):
     """What an undo did."""
 
-    restored: Annotated[list[str], "Files that are as they were."]
-    deleted: Annotated[list[str], "Files that were new."]
-    failed: Annotated[dict[str, str], "By path: why it could not be put back."]
-    undo: Annotated[str | None, "The run to name for taking this back; null where nothing was done."]
+    restored: Annotated[list[str], "Files and folders that are as they were."]
+    deleted: Annotated[list[str], "Those that were new."]
+    failed: Annotated[dict[str, str], "By path: why it can't be undone; then nothing was."]
+    left: Annotated[list[str], "What could not be put back to how it was before, where it failed midway."]
+    undo: Annotated[str | None, "What to name for taking this back; null where nothing was done."]

@@ -74,6 +74,7 @@ class Rules:
             nothing is.
         keep: how much of a project is kept before what nobody knows runs confined.
         counters: what is counted for the limits of the rules.
+        undo: what every command replaces is kept.
     """
 
     def __init__(
@@ -83,11 +84,13 @@ class Rules:
         confine: Profile | None = None,
         keep: Bounds = _USUAL,
         counters: Sequence[Counter] = (),
+        undo: bool = False,
     ) -> None:
         self.all = tuple(rules)
         self.unmatched = unmatched
         self.confine = confine
         self.keep = keep
+        self.undo = undo
         self.counters = tuple({each.name: each for each in counters}.values())
         self._named = frozenset[str]().union(*(rule.programs for rule in self.all if rule.programs is not None))
         self._concerning: dict[tuple[str | None, tuple[str, ...] | None], tuple[CompiledRule, ...]] = {}

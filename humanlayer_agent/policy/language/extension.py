@@ -167,6 +167,7 @@ def _defaults(unit: Unit) -> dict[str, Any]:
     found["confine"] = own.confine or next((d["confine"] for d in extended if d["confine"]), "")
     inherited_keep: dict[str, int] = next((d["keep"] for d in extended if d["keep"]), {})
     found["keep"] = {**inherited_keep, **own.keep.model_dump(exclude_none=True)}
+    found["undo"] = own.undo or next((d["undo"] for d in extended if d["undo"]), "")
     return found
 
 

@@ -793,7 +793,8 @@ class Defaults:
     `ask` is what becomes of an ask (deny, where there is nobody to ask). `locked`: no lower layer may allow what this
     one does not decide. `confine` names the confinement that allowed commands run in, where the kernel can hold them to
     it; "" where there is none. `keep` says how much of a project is kept before code runs confined that nobody has read
-    (`files`, `megabytes`, `days`), where it is not what `confine.confinement.Bounds` says.
+    (`files`, `megabytes`, `days`), where it is not what `confine.confinement.Bounds` says. `undo` is "run" where what
+    each command replaces is kept, "none" where it is not; "" where nothing is said.
     """
 
     unmatched: str = "ask"
@@ -803,6 +804,7 @@ class Defaults:
     locked: bool = False
     confine: str = ""
     keep: Mapping[str, int] = field(default_factory=dict, hash=False)
+    undo: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,12 +32,12 @@ class _Strict(BaseModel):
 
 
 class WrittenKeep(_Strict):
-    """How much of a project is kept before code runs confined that nobody has read."""
+    """How much of a project is kept for `hla undo`."""
 
     files: Annotated[int, Field(ge=0)] | None = None
-    """So many files of a run."""
+    """So many files, of a run or of one command."""
     megabytes: Annotated[int, Field(ge=0)] | None = None
-    """So much of a run."""
+    """So much, of a run or of one command."""
     days: Annotated[int, Field(ge=1)] | None = None
     """So long."""
 
@@ -58,7 +58,9 @@ class WrittenDefaults(_Strict):
     confine: Identifier | None = None
     """The [confinement](#confinements) that allowed commands run in, where the kernel can hold them to it."""
     keep: WrittenKeep = WrittenKeep()
-    """How much is [kept](#keep) before code runs confined that nobody has read."""
+    """How much is [kept](#keep) for `hla undo`."""
+    undo: Literal["run", "none"] | None = None
+    """`run`: what each command that runs replaces in the project is [kept](#keep), so that a human can undo it."""
 
 
 class Added(_Strict):

@@ -119,7 +119,9 @@ class _Compiled:
         self._links = Links()
         rules, counters = _compiled_rules(given, now, self._links)
         keep = next((p.defaults.keep for p in self.bases if p.defaults.keep), {})
-        self.rules = Rules(rules, VERDICTS[self.bases[0].defaults.unmatched], confine, _bounds(keep), counters)
+        undo = next((p.defaults.undo for p in self.bases if p.defaults.undo), "none")
+        unmatched = VERDICTS[self.bases[0].defaults.unmatched]
+        self.rules = Rules(rules, unmatched, confine, _bounds(keep), counters, undo == "run")
 
     def holds(self, now: str) -> bool:
         """See `InForce.holds`."""

@@ -4,6 +4,7 @@ import struct
 from typing import NamedTuple
 
 _LONGEST_PATH = 4096
+_SUBMODULE = 0o160000
 
 _NO_PARTS = frozenset({b"", b".", b"..", b".git"})
 _ENTRY = struct.Struct(">IIII8xI8xI20sH")
@@ -54,6 +55,28 @@ def all_names(index: bytes) -> list[bytes] | None:
     entries = index_entries(index)
     complete = len(index) >= 12 and len(entries) == int.from_bytes(index[8:12], "big")
     return list(entries) if complete else None
+
+
+def index_meaning(index: bytes) -> str:
+    """Return a digest of what an index says besides when git looked at the files, and what else it only remembers; ""
+    where it is not understood, or something in it is not merged.
+    """
+    import hashlib
+
+    unmerged: list[bytes] = []
+    try:
+        entries = understood(index, unmerged)
+    except ValueError:
+        return ""
+    if unmerged:
+        return ""
+    told = b"".join(b"%o %b %b\0" % (each.mode, each.blob, path) for path, each in sorted(entries.items()))
+    return hashlib.sha256(told).hexdigest()
+
+
+def index_names(index: bytes) -> list[str]:
+    """Return the names of the contents that an index has, in hexadecimal digits; not those of submodules."""
+    return [each.blob.hex() for each in index_entries(index).values() if each.mode != _SUBMODULE]
 
 
 def _entries(data: bytes, unmerged: list[bytes]) -> dict[bytes, Tracked]:

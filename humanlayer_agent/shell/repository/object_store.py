@@ -9,11 +9,11 @@ import re
 import stat
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Self
 
-from humanlayer_agent.shell.view import View
+from humanlayer_agent.shell.view import HOST, View
 
 NAME = 20
 """Bytes of an object's name."""
@@ -251,6 +251,25 @@ class ObjectStore:
             whole = _inflated(iter([data]), len(head) + 1 + int(size))
             return kind.decode(), whole[len(head) + 1 :]
         return None
+
+
+def missing_objects(folder: str, names: Iterable[str]) -> list[str]:
+    """Return which of these objects a repository does not have.
+
+    Args:
+        folder: its `objects`, an absolute path.
+        names: in hexadecimal digits.
+    """
+    missing = []
+    with ObjectStore(folder, HOST, Allowance()) as objects:
+        for name in names:
+            try:
+                found = bytes.fromhex(name) in objects.beginning_with(name)
+            except NotKnown:
+                found = False
+            if not found:
+                missing.append(name)
+    return missing
 
 
 class _Pack:
