@@ -17,9 +17,10 @@ from minisweagent.environments.local import LocalEnvironment, LocalEnvironmentCo
 from humanlayer_agent.action import BASH, Action
 from humanlayer_agent.agents.containers import confinement_of
 from humanlayer_agent.agents.dotenv import refuse_env_file
+from humanlayer_agent.agents.held_runs import holder_of, run_or_apply
 from humanlayer_agent.agents.preflight import check_model, end_retries_early
 from humanlayer_agent.agents.presenter import Presenter
-from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, keeper_of, run_permitted, wanted
+from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, keeper_of, wanted
 from humanlayer_agent.agents.supervision import (
     Record,
     Supervision,
@@ -139,8 +140,8 @@ class EnforcingEnvironment:
 
         def supervisor() -> Supervisor:
             judge, self._enclosures = self._directed() if confinable else (director, None)
-            keeper = keeper_of(self._enclosures)
-            opened = open_gate(settings, director=judge, user=user, gate=gate, project=self.project, keeper=keeper)
+            parts = {"keeper": keeper_of(self._enclosures), "holder": holder_of(self._enclosures)}
+            opened = open_gate(settings, director=judge, user=user, gate=gate, project=self.project, parts=parts)
             if gate is None and director is None and not self.runs_here:
                 own: Any = opened.director
                 own.reader = None  # the files of this machine are not those that its commands run
@@ -265,7 +266,8 @@ class EnforcingEnvironment:
         """Run the command of `action`, which `permit` lets run, on this machine; `timeout` in seconds."""
         keep = self.settings.keep_background
         if permit is not None:
-            return run_permitted(permit, self._enclosures, timeout=timeout, keep_background=keep)
+            holder = self.supervisor.gate.holder
+            return run_or_apply(permit, self._enclosures, holder, timeout=timeout, keep_background=keep)
         argv = (*action.interpreter, action.content)
         return run_command(argv, cwd=action.cwd, env=action.env, timeout=timeout, keep_background=keep)
 
