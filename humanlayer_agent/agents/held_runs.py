@@ -21,7 +21,7 @@ from humanlayer_agent.approvals.gate import Holder
 from humanlayer_agent.approvals.model import Permit
 from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.confine.held_run.application import NotApplied, apply, recover
-from humanlayer_agent.confine.held_run.layer import Change, Layer, differences, looked, obstacles
+from humanlayer_agent.confine.held_run.layer import Change, Layer, differences, looked, moves_refused, obstacles
 from humanlayer_agent.confine.held_run.overlay import held
 from humanlayer_agent.locations import state_path
 from humanlayer_agent.policy.decision import HeldRun, PolicyDecision
@@ -163,6 +163,7 @@ class HeldRuns:
             yield f"it did not end within {self._seconds:.0f} s"
         elif result.returncode is None:
             yield "nobody saw its end"
+        yield from moves_refused(result.output)
         for each in result.tried:
             yield f"it tried what a held run has not: {each}"
 

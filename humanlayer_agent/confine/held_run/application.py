@@ -95,11 +95,12 @@ def apply(layer: Layer, upper: Path, folder: Path, *, at: Callable[[str], None] 
         raise NotApplied(f"it can't be applied: {named}{error.strerror or error}") from None
 
 
-def recover(folder: Path) -> str:
+def recover(folder: Path, *, at: Callable[[str], None] = lambda where: None) -> str:
     """Make good for a process that was killed while it applied the layer of a held run.
 
     Args:
         folder: of the held run.
+        at: is told where it has come to.
 
     Returns:
         What was done, for people; "" where nothing had to be.
@@ -116,7 +117,7 @@ def recover(folder: Path) -> str:
             content = read_own_json(folder / RECORD)
             if content is None:  # another process was first, or it was applied meanwhile
                 return ""
-            work = _Work(layer, folder, _opened(layer.project, stack), lambda where: None, content)
+            work = _Work(layer, folder, _opened(layer.project, stack), at, content)
             if content["stage"] == "forward":
                 try:
                     work.forward()
@@ -474,9 +475,7 @@ def _is_same(now: State, before: State, *, moved: bool) -> bool:
     same = (now.type, now.mode, now.uid, now.gid, now.inode) == (
         before.type, before.mode, before.uid, before.gid, before.inode,
     )  # fmt: skip
-    if now.type == "folder":
-        return same and (moved or now.changed == before.changed)
-    same = same and (now.size, now.modified) == (before.size, before.modified)
+    same = same and now.modified == before.modified and (now.type == "folder" or now.size == before.size)
     return same and (moved or now.changed == before.changed)
 
 

@@ -31,6 +31,7 @@ _NOT_OURS = ("user.overlay.", "security.selinux")
 """Attributes of files that overlayfs writes, or the system on every file."""
 _CONTROLS = ("config", "config.worktree", "commondir", "gitdir", "info/attributes", "objects/info/alternates")
 """What in a folder of git's says which code runs, or where git finds more of it."""
+_NOT_MOVED = ("Invalid cross-device link", "EXDEV", "cross-device link not permitted")
 _SHOWN = 3
 
 Kind = Literal["created", "modified", "deleted", "metadata", "renamed"]
@@ -432,6 +433,14 @@ def obstacles(changes: Iterable[Change], confinement: Confinement, project: str,
     for path in _repositories(changes):
         note("it makes a folder that git takes for a repository", path)
     return [f"{why}: {_listed(paths)}" for why, paths in found.items()]
+
+
+def moves_refused(output: str) -> list[str]:
+    """Return why a held run may have gone another way than a real one, as its output shows: no folder that lies below
+    a layer can be renamed there. (`mv` copies then, and says nothing.)
+    """
+    shown = any(sign in output for sign in _NOT_MOVED)
+    return ["it could not rename a folder, which it can in a real run"] if shown else []
 
 
 def _of_one(change: Change, uid: int, device: int) -> Iterator[str]:
