@@ -34,8 +34,8 @@ logger = logging.getLogger("humanlayer_agent")
 
 LONGEST_S = 60.0
 """Seconds that a held run may take."""
-APPLIED = "(It was run where a human could look at what it changed, and that was applied as it was seen.)"
-"""What the agent is told besides the output of an applied run."""
+THROWN_AWAY = "(What it wrote to /tmp, or to the caches of its tools, was not kept.)"
+"""What the agent is told besides the output of an applied run that has written there."""
 _FOLDERS = "held-runs"
 _MOST_FILES = 200
 _LONGEST_DIFF = 1 << 16  # characters of all
@@ -112,6 +112,7 @@ class HeldRuns:
             output = hashlib.sha256(result.output.encode("utf-8", "surrogateescape")).hexdigest()
             layer = Layer(over.folder, tuple(changes), result.returncode, output, tuple(refused))
             left = [_NOT_KEPT] if any(other.has_any() for other in others) else []
+            result = replace(result, note=THROWN_AWAY if left else "")
             shown = _shown(layer, result, diff, (*refused, *left))
             if shown.applicable:
                 with self._lock:
@@ -140,7 +141,7 @@ class HeldRuns:
             _remove(found.folder, found.lock)
             raise
         _remove(found.folder, found.lock)
-        return replace(found.result, note=APPLIED)
+        return found.result
 
     def drop(self, layer: str) -> None:
         """Throw away what a held run has changed; nothing where it was applied."""
