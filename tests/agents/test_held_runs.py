@@ -228,7 +228,7 @@ def test_secrets_are_hidden_from_whoever_is_shown_it(gate: Gate, asked: Asked, p
     with pytest.raises(ActionDenied):
         gate.run("rm old; cat .e*; echo \"api_key = 'sk-ant-api03-abcdefabcdefabcdefabcdef'\" > src/new")
     assert "abcdef-the-secret" not in asked.shown
-    (found,) = [each for each in asked.requests]
+    (found,) = asked.requests
     assert found.decision.held is not None
     assert "api03-abcdef" not in found.decision.held.diff
     assert "⟦erased⟧" in found.decision.held.diff
@@ -359,4 +359,4 @@ def test_what_lies_elsewhere_is_not_kept_and_that_is_said(gate: Gate, asked: Ask
     asked.answers = ["approve"]
     assert gate.run("rm old; echo x > /tmp/x; cat /tmp/x").note == THROWN_AWAY
     assert "what it wrote to /tmp" in asked.shown
-    assert gate.run("ls /tmp").output == ""
+    assert "x" not in gate.run("ls /tmp").output.splitlines()

@@ -1,6 +1,7 @@
 """Starts a confined command with layers over the folders that it can write: others see nothing of what it writes."""
 
 import os
+import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,8 +46,13 @@ class Over:
         return cls(folder, upper, work)
 
     def has_any(self) -> bool:
-        """Tell whether anything lies in it."""
-        return bool(os.listdir(self.upper))
+        """Tell whether a file lies in it. (Folders and empty files are made there as well, to mount others over.)"""
+        for _, _, files, folder in os.fwalk(self.upper):
+            for name in files:
+                about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if about.st_size and not stat.S_ISCHR(about.st_mode):
+                    return True
+        return False
 
 
 class _Fullness:
