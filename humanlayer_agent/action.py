@@ -73,6 +73,7 @@ class Action:
         subagent: what kind of agent of the agent's own wants it, as it says; not part of the digest.
         tool: the name of the tool that the agent calls, where it is known (see `tool_arguments`).
         arguments: what that tool is given: a JSON object, as `tool_arguments` writes it.
+        layer: the digest of what a held run of it has changed, which is applied in its place; "" where it runs itself.
 
     Example:
         >>> Action("ls -la", cwd="/srv/app").digest("0" * 64)[:8]
@@ -97,6 +98,7 @@ class Action:
     arguments: str = ""
     requester: str = ""
     cost: float | None = None
+    layer: str = ""
 
     def body(self, policy_digest: str, files: Sequence[FileDigest] = ()) -> dict[str, Any]:
         """Return the JSON value that is hashed, stored with a request, and rendered for the human.
@@ -117,6 +119,7 @@ class Action:
             "stdin": sha256(self.stdin).hexdigest(),
             "files": [{"path": encodable(f.path), "sha256": f.sha256} for f in files],
             **({"tool": encodable(self.tool), "arguments": encodable(self.arguments)} if self.tool else {}),
+            **({"layer": self.layer} if self.layer else {}),
         }
 
     def digest(self, policy_digest: str, files: Sequence[FileDigest] = ()) -> str:

@@ -18,9 +18,10 @@ from humanlayer_agent.action import BASH, Action
 from humanlayer_agent.agents.containers import confinement_of
 from humanlayer_agent.agents.dotenv import refuse_env_file
 from humanlayer_agent.agents.file_keeper import keeper_of
+from humanlayer_agent.agents.held_runs import holder_of, run_or_apply
 from humanlayer_agent.agents.preflight import check_model, end_retries_early
 from humanlayer_agent.agents.presenter import Presenter
-from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, run_permitted, wanted
+from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, wanted
 from humanlayer_agent.agents.supervision import (
     Record,
     Supervision,
@@ -141,7 +142,8 @@ class EnforcingEnvironment:
         def supervisor() -> Supervisor:
             judge, self._enclosures = self._directed() if confinable else (director, None)
             keeper = keeper_of(self._enclosures, self.project if self.runs_here else None)
-            opened = open_gate(settings, director=judge, user=user, gate=gate, project=self.project, keeper=keeper)
+            parts = {"keeper": keeper, "holder": holder_of(self._enclosures)}
+            opened = open_gate(settings, director=judge, user=user, gate=gate, project=self.project, parts=parts)
             if gate is None and director is None and not self.runs_here:
                 own: Any = opened.director
                 own.reader = None  # the files of this machine are not those that its commands run
@@ -266,7 +268,8 @@ class EnforcingEnvironment:
         """Run the command of `action`, which `permit` lets run, on this machine; `timeout` in seconds."""
         keep = self.settings.keep_background
         if permit is not None:
-            return run_permitted(permit, self._enclosures, timeout=timeout, keep_background=keep)
+            holder = self.supervisor.gate.holder
+            return run_or_apply(permit, self._enclosures, holder, timeout=timeout, keep_background=keep)
         argv = (*action.interpreter, action.content)
         return run_command(argv, cwd=action.cwd, env=action.env, timeout=timeout, keep_background=keep)
 

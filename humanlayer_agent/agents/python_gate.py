@@ -12,8 +12,10 @@ from typing import Any, Self
 from humanlayer_agent.action import Action, called
 from humanlayer_agent.agents.dotenv import refuse_env_file
 from humanlayer_agent.agents.file_keeper import keeper_of
-from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, run_permitted, wanted
+from humanlayer_agent.agents.held_runs import holder_of, run_or_apply
+from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, wanted
 from humanlayer_agent.approvals import gate
+from humanlayer_agent.approvals.gate import Holder
 from humanlayer_agent.approvals.model import Denial, Permit
 from humanlayer_agent.errors import ActionDenied, ConfigError
 from humanlayer_agent.policy.decision import PolicyDecision
@@ -84,7 +86,8 @@ class Gate(gate.Gate):
         elif wanted(confine):
             raise ConfigError("confine: only what the policies allow can be confined")
         keeper = keeper_of(enclosures, project or find_project(), tmp or "")
-        made = build_gate(agent=agent, project=project, kind=cls, keeper=keeper, **settings)
+        settings |= {"keeper": keeper, "holder": holder_of(enclosures)}
+        made = build_gate(agent=agent, project=project, kind=cls, **settings)
         made.enclosures, made.holds_all = enclosures, confine is True
         return made
 
@@ -168,13 +171,18 @@ class Gate(gate.Gate):
         action = Action(command, cwd=here, project=project, env=given, cost=cost)
 
         def execute(permit: Permit) -> CommandResult:
-            return run_permitted(permit, self.enclosures, timeout=timeout)
+            return run_or_apply(permit, self.enclosures, self.holder, timeout=timeout)
 
         token = _running.set(self)
         try:
             return self._run(action, execute)
         finally:
             _running.reset(token)
+
+    @property
+    def holder(self) -> Holder | None:
+        """What runs commands held: for `run` alone, which applies them as well."""
+        return super().holder if _running.get() is self else None
 
     def _evaluated(self, action: Action) -> PolicyDecision:
         if self.enclosures is None or self.holds_all or _running.get() is self:

@@ -10,7 +10,7 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -22,6 +22,7 @@ from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure, find
 from humanlayer_agent.confine.certificates import is_public
 from humanlayer_agent.confine.confinement import TREE, Bounds, Confinement, Profile, Unenforceable, is_below
 from humanlayer_agent.confine.environment import cache_variables, confined_environment, settings_files, shared_caches
+from humanlayer_agent.confine.held_run.overlay import LayeredEnclosure, Over
 from humanlayer_agent.confine.journal import MovedAside
 from humanlayer_agent.confine.kept_files import Kept, KeptFiles
 from humanlayer_agent.confine.project_files import Asked, ProjectFiles, project_files
@@ -165,6 +166,22 @@ class RunEnclosures:
             shown = self._shown[confinement.digest] = self._in_repository(confinement)
         folders = (self.temporary, self.aside, expected, self.caches)
         return Enclosure(self.backend, confinement, *folders, shown, removed, *_settings(home_folder(), confinement))
+
+    def layered(self, confinement: Confinement, folder: str) -> LayeredEnclosure:
+        """Return what a held run is started in: layers lie over all that it can write.
+
+        Args:
+            confinement: what the command can reach.
+            folder: our own and empty, for the layers.
+
+        Raises:
+            Unenforceable: it can't be confined.
+            OSError: a layer can't be made.
+        """
+        plain = self.enclosure(confinement)
+        places = (self.project, self.temporary, self.caches)
+        layers = tuple(Over.made(place, f"{folder}/{number}") for number, place in enumerate(places))
+        return LayeredEnclosure(**{each.name: getattr(plain, each.name) for each in fields(plain)}, layers=layers)
 
     def try_out(self, profile: Profile | None, cwd: str) -> None:
         """Look whether a command could be confined in this project, as far as that can be seen without one.
@@ -404,6 +421,8 @@ def run_permitted(
             would not see; or the log says that it is held, and it would not be.
     """
     action, confinement, reduced = permit.action, permit.decision.confinement, permit.decision.reduced
+    if action.layer:
+        raise Unenforceable("it is what a held run has changed that was approved, and nothing here applies that")
     view = HOST if confinement is None or enclosures is None else enclosures.view
     if permit.decision.view.temporary != view.temporary:
         raise Unenforceable("it was judged with another /tmp than it would have now")

@@ -5,7 +5,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.redaction.redactor import Redactor
 
 if TYPE_CHECKING:
-    from humanlayer_agent.approvals.gate import FileKeeper, Gate
+    from humanlayer_agent.approvals.gate import Gate
 
 logger = logging.getLogger("humanlayer_agent")
 
@@ -159,7 +159,7 @@ def open_gate(
     user: Any = None,
     gate: "Gate | None" = None,
     project: Path | None = None,
-    keeper: "FileKeeper | None" = None,
+    parts: Mapping[str, Any] | None = None,
 ) -> "Gate":
     """Return the gate that was given, else one built from `settings`.
 
@@ -167,7 +167,7 @@ def open_gate(
         director: has `evaluate(action)`, or only the simple `should_allow(action) -> (bool, reason)`.
         user: has `query(prompt, options=[...])`.
         project: default of `settings.project`.
-        keeper: keeps the files of the project before what nobody knows runs confined (see `approvals.gate`).
+        parts: what whoever runs the commands has for the gate: `keeper` and `holder` (see `approvals.gate`).
 
     Raises:
         ConfigError: a gate and a part of one were both given, or a part can't be used, or the project's own `.env` says
@@ -190,8 +190,7 @@ def open_gate(
     options: dict[str, Any] = {"instance": settings.instance, "max_denials": settings.max_denials}
     if settings.timeout is not None:
         options["timeout_ms"] = settings.timeout * 1000
-    if keeper is not None:
-        options["keeper"] = keeper
+    options.update({name: value for name, value in (parts or {}).items() if value is not None})
     opened: Gate = build_gate(
         director=director,
         user=user,

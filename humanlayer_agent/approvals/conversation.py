@@ -31,10 +31,12 @@ from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.errors import ChannelError, ConfigError, RunTerminated, StoreError
 from humanlayer_agent.keys.signing import Signer, process_signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.needs_line import wants_hold
 
 _SOON, _LATER, _PATIENCE = 0.02, 0.25, 30.0
 """Seconds between two looks at the store while others are to answer: at first, and after so many seconds."""
 
+UNHELD = "It was not run held first: nobody waits who could apply what it changes."
 _NOBODY_WAITS = "nobody waits for the answer any more"
 
 _ENDS: dict[str, tuple[AnswerKind, str]] = {
@@ -63,6 +65,9 @@ class Asking:
         requester: the principal who started the run.
         clock: the time in ms since the epoch. monotonic: seconds that no change of the clock touches.
         timeout_ms, valid_for_ms, use_by_ms: see `Gate`.
+        hold: runs an action held, and gives it and the decision as they are asked about then.
+        drop: throws away what a held run has changed, by its digest; "" is none.
+        can_hold: tells whether anything can be run held.
 
     Attributes:
         stopped: the denial that ended the run; None while it goes on.
@@ -83,6 +88,9 @@ class Asking:
         timeout_ms: int | None,
         valid_for_ms: int | None,
         use_by_ms: int,
+        hold: Callable[[Action, PolicyDecision], tuple[Action, PolicyDecision]],
+        drop: Callable[[str], None],
+        can_hold: Callable[[], bool],
     ) -> None:
         self.stopped: Denial | None = None
         self.held = True
@@ -98,6 +106,7 @@ class Asking:
         self._timeout_ms = timeout_ms
         self._valid_for_ms = valid_for_ms
         self._use_by_ms = use_by_ms
+        self._hold, self._drop, self._can_hold = hold, drop, can_hold
         self._turn = threading.Lock()  # held by whose request, or the edit of it, is before the human
         self._lock = threading.Lock()  # for what follows
         self._refusals: dict[str, Denial] = {}
@@ -148,6 +157,8 @@ class Asking:
             name: of the request (`submissions`).
             kept: see `ApprovalRequest`.
         """
+        if decision.hold:
+            decision = replace(decision, radius=(*decision.radius, UNHELD))
         return self._asked(action, decision, digest, ["submitted", name], name=name, kept=kept)
 
     def collect(
@@ -230,13 +241,23 @@ class Asking:
         *,
         holding: bool = False,
     ) -> Waits[Permit | Denial]:
-        """Make a request, where somebody can answer it, and wait.
+        """Make a request, where somebody can answer it, and wait. What is to run held does so first.
 
         Args:
             holding: the turn at our channel is held by whoever asks.
         """
-        request = self._asked(action, decision, digest, key, parent)
-        return request if isinstance(request, Denial) else (yield from self._wait(request, holding=holding))
+        if decision.hold or (parent and wants_hold(action.content)):  # the agent's own word does not have it run
+            proposed, judged = action, decision
+            action, decision = yield Talk(lambda: self._hold(proposed, judged), lambda: None)
+            digest = action.digest(decision.policy_digest, decision.files)
+        answered: Permit | Denial | None = None
+        try:
+            request = self._asked(action, decision, digest, key, parent)
+            answered = request if isinstance(request, Denial) else (yield from self._wait(request, holding=holding))
+            return answered
+        finally:
+            if not isinstance(answered, Permit) or answered.action.layer != action.layer:
+                self._drop(action.layer)
 
     def _asked(
         self,
@@ -373,6 +394,7 @@ class Asking:
         request = replace(
             request,
             held=self.held and request.decision.confinable,
+            can_hold=self._can_hold(),
             to_type=self._store.to_type(request.id, identities[0], self.authority) if identities else "",
             earlier=lambda last: self._store.requests(state="settled", last=last),
             beside=lambda: self._beside(request.id),
@@ -546,7 +568,7 @@ class Asking:
         denial = self._said_no(request, f"{words} {vote.approver.principal}", vote)
         if request.action.type != QUESTION:  # the same may well be asked again later
             with self._lock:
-                self._refusals[request.digest] = denial
+                self._refusals[request.digest] = self._refusals[_unheld(request)] = denial
         return denial
 
     def _expired(self, request: ApprovalRequest) -> Denial:
@@ -572,7 +594,7 @@ class Asking:
         if vote is None:
             return self._denied(request, "the store says that the command was changed, and nobody's answer proves it")
         # The model's words were about another command.
-        action = replace(request.action, content=vote.edited, model_intent="")
+        action = replace(request.action, content=vote.edited, model_intent="", layer="")
         answered = yield from self._judged_anew(action, request, vote, holding)
         if isinstance(answered, Permit):
             return replace(
@@ -666,6 +688,13 @@ class Asking:
             comment=vote.comment if vote else "",
             answer=vote.answer if vote else None,
         )
+
+
+def _unheld(request: ApprovalRequest) -> str:
+    """The digest of what is asked about as the agent proposes it, whether or not it was run held."""
+    if not request.action.layer:
+        return request.digest
+    return replace(request.action, layer="").digest(request.decision.policy_digest, request.decision.files)
 
 
 def describe(error: BaseException) -> str:

@@ -64,7 +64,7 @@ from humanlayer_agent.errors import (
     StoreError,
 )
 from humanlayer_agent.keys.signing import Signer
-from humanlayer_agent.policy.decision import Ask, Limits, PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import Ask, HeldRun, Limits, PolicyDecision, Verdict
 from humanlayer_agent.policy.plan import read_plan
 from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
 from humanlayer_agent.processes.identity import os_user
@@ -84,6 +84,11 @@ RADIUS_S = 5.0
 LATE_RADIUS = "What is at stake could not be looked up in time."
 MAX_DENIALS = 5
 """So many denials in a row end a run: whoever is refused that often tries the same again, or has lost their way."""
+
+NOT_HELD = "It could not be run held first: {why}."
+_NOT_SEEN = "what it does for certain would not be seen by that"
+_NOT_HERE = "nothing here can apply what it changes"
+"""Why a human is shown nothing of what a command changes that was to be run held."""
 
 UNWATCHED = "a command ended what watches over it: nobody knows what it did then, nor what it has left"
 """Why a run is stopped whose command got out of sight."""
@@ -161,6 +166,28 @@ class FileKeeper(Protocol):
         ...
 
 
+class Holder(Protocol):
+    """Runs commands held: what they change lies in a layer until a human has seen it. Whoever has one runs all permits
+    of the Gate: those whose action names a layer by applying it.
+    """
+
+    def hold(self, action: Action, decision: PolicyDecision) -> tuple[str, HeldRun]:
+        """Run a command held. Returns the digest of its layer ("" where that can't be applied), and what was seen.
+
+        Raises:
+            OSError, Unenforceable, NotAsJudged: it was not run.
+        """
+        ...
+
+    def drop(self, layer: str) -> None:
+        """Throw a layer away, where it was not applied."""
+        ...
+
+    def close(self) -> None:
+        """Throw all away that still waits."""
+        ...
+
+
 C = TypeVar("C", bound=Completed)
 
 _Asks = Callable[[Action, PolicyDecision, str, JudgedFiles], Permit | Denial | Waiting]
@@ -194,6 +221,7 @@ class Gate:
         reach: brings requests to humans by other channels as well; started before the first request, closed at the end.
         keeper: keeps the files of the project before the first action of which not all is known that it writes, and
             what each action replaces, where the policy says so; whoever runs actions here has one.
+        holder: runs commands held that a rule or a human wants to be.
         durable: what is asked stays when the process ends, until it expires: a later run of the same agent, requester
             and instance collects the answer. What was approved has to be used within `valid_for_ms`.
 
@@ -230,6 +258,7 @@ class Gate:
         runner: Callable[[Action], Completed] | None = None,
         reach: Reach | None = None,
         keeper: FileKeeper | None = None,
+        holder: Holder | None = None,
         durable: bool = False,
     ) -> None:
         if min(limit for limit in (timeout_ms, valid_for_ms, use_by_ms) if limit is not None) <= 0:
@@ -266,12 +295,16 @@ class Gate:
             timeout_ms=timeout_ms,
             valid_for_ms=valid_for_ms,
             use_by_ms=use_by_ms,
+            hold=self._held,
+            drop=self._drop,
+            can_hold=lambda: self.holder is not None,
         )
         self._use_by_ms = use_by_ms
         self.max_denials = max_denials
         self._runner = runner
         self._reach = reach
         self._keeper = keeper
+        self._holder = holder
         self._durable = durable
         self._keeping = threading.Lock()  # for `_kept`, which may take long
         self._kept = False
@@ -680,6 +713,8 @@ class Gate:
         action = Action(command, cwd=cwd, project=project or cwd, env=dict(env or {}))
 
         def execute(permit: Permit) -> Completed:
+            if permit.action.layer:
+                raise Unenforceable("this Gate's runner applies nothing of a held run")
             if (permit.decision.confinement or permit.decision.reduced) is not None:
                 raise Unenforceable(f"it is to run {permit.decision.runs}: this Gate's runner does not see to that")
             return runner(permit.action)
@@ -745,6 +780,8 @@ class Gate:
                         self.store.stop_run(self.run_id, stopped.reason)
                     self.store.close_run(self.run_id, status)
         finally:
+            if self._holder is not None:
+                self._holder.close()
             if self._reach is not None:  # last: what was withdrawn just now is to be seen everywhere
                 self._reach.close()
 
@@ -1048,6 +1085,41 @@ class Gate:
         else:
             thread.join(RADIUS_S)
         return replace(decision, radius=found[0] if found else (LATE_RADIUS,))
+
+    @property
+    def holder(self) -> Holder | None:
+        """Whatever runs commands held, and applies what is approved of that; None where nothing does."""
+        return self._holder
+
+    def _held(self, action: Action, decision: PolicyDecision) -> tuple[Action, PolicyDecision]:
+        """An action that is asked about, and the decision, once it was run held: it is the layer then that is approved,
+        once and for nothing else. Where that can't be, it is what it was, and the human is told so.
+        """
+        why = _NOT_HERE if self.holder is None else _NOT_SEEN if decision.holds is None else ""
+        if not why and self.holder is not None:
+            try:
+                layer, held = self.holder.hold(action, decision)
+            except (OSError, Unenforceable, NotAsJudged, ValueError) as error:
+                why = describe(error) if not isinstance(error, Unenforceable) else str(error)
+            else:
+                self.store.record(
+                    events.COMMAND_HELD,
+                    run=action.run_id,
+                    agent=action.agent,
+                    step=action.step,
+                    command=action.content,
+                    cwd=action.cwd,
+                    layer=layer or None,
+                    ended=held.ended,
+                    partial=held.partial,
+                )
+                once = Ask("", "", "held", limits=Limits(scopes=()))
+                return replace(action, layer=layer), replace(decision, held=held, asks=(*decision.asks, once))
+        return action, replace(decision, radius=(*decision.radius, NOT_HELD.format(why=why)))
+
+    def _drop(self, layer: str) -> None:
+        if layer and self.holder is not None:
+            self.holder.drop(layer)
 
     def _evaluated(self, action: Action) -> PolicyDecision:
         return self.director.evaluate(action)

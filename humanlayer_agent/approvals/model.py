@@ -163,6 +163,7 @@ class ApprovalRequest:
             adopt it; where nobody has for a while, it is withdrawn for that.
         held: whatever its run starts, and has started so far, runs confined: nothing of it reaches the human's
             terminal. Known to the process that asks, and to no other.
+        can_hold: whoever asks can run it held, and apply what that changes. The same.
         to_type: what whoever answers at the channel of the process that asks has to type to approve it, because their
             last answers came too quickly; "" where they need not.
         kept: nobody waits for the answer, and the request stays when its run ends: a later one comes for it.
@@ -193,6 +194,7 @@ class ApprovalRequest:
     since: int = 0
     abandoned: bool = False
     held: bool = False
+    can_hold: bool = False
     to_type: str = ""
     kept: bool = False
     earlier: Callable[[int], Sequence["ApprovalRequest"]] = field(default=_none_known, compare=False, repr=False)

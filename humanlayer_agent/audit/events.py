@@ -94,6 +94,12 @@ DECISION_LEFT = EventType(
     "a call was left to a coding agent's own rules: no policy is about it, or another hook has told of it before",
 )
 
+COMMAND_HELD = EventType(
+    "command.held",
+    402,
+    "a command was run held, for a human to look at what it changes (`layer`, if that can be applied)",
+)
+
 REQUEST_CREATED = EventType("request.created", 500, "a human is asked")
 REQUEST_ADOPTED = EventType("request.adopted", 501, "a restarted run waits for the request of the run before it")
 REQUEST_APPROVED = EventType("request.approved", 502, "approved: a permit may be issued")

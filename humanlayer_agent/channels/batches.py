@@ -71,6 +71,8 @@ def why_alone(request: ApprovalRequest, *, longest: int = LONGEST) -> str:
     """Return why a request must be looked at by itself; "" where it may stand in a list with others."""
     if request.action.type in INERT:
         return "it is no command"
+    if request.decision.held is not None:
+        return "it was run held, and what it changed is to be looked at"
     if request.decision.severity not in ("low", "medium"):
         return f"it is of {one_line(request.decision.severity)} severity"
     if request.body.get("stdin", _NOTHING) != _NOTHING:

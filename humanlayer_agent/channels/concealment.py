@@ -10,7 +10,7 @@ from typing import Any
 
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.confine.confinement import Confinement
-from humanlayer_agent.policy.decision import Ask, PartVerdict, PolicyDecision
+from humanlayer_agent.policy.decision import Ask, HeldRun, PartVerdict, PolicyDecision
 from humanlayer_agent.redaction.redactor import Redacted, Redactor
 from humanlayer_agent.shell import Effect
 
@@ -58,6 +58,7 @@ def _decision(decision: PolicyDecision, command: Redacted, text: Callable[[str],
         effects=tuple(_effect(effect, text) for effect in decision.effects),
         confinement=_confinement(decision.confinement, text),
         radius=tuple(text(each) for each in decision.radius),
+        held=_held(decision.held, text),
         findings=tuple(replace(each, text=text(each.text)) for each in decision.findings),
         asks=tuple(_ask(ask, text) for ask in decision.asks),
     )
@@ -68,6 +69,18 @@ def _confinement(confinement: Confinement | None, text: Callable[[str], str]) ->
     if confinement is None:
         return None
     return Confinement(tuple(replace(profile, name=text(profile.name)) for profile in confinement.profiles))
+
+
+def _held(held: HeldRun | None, text: Callable[[str], str]) -> HeldRun | None:
+    if held is None:
+        return None
+    return replace(
+        held,
+        files=tuple(text(each) for each in held.files),
+        diff=text(held.diff),
+        output=text(held.output),
+        partial=tuple(text(each) for each in held.partial),
+    )
 
 
 def _part(part: PartVerdict, moved: "_Moved", text: Callable[[str], str]) -> PartVerdict:

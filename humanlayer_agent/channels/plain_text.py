@@ -44,6 +44,7 @@ def rows(view: Presentation, width: int) -> list[Row]:
     found = [*_head(view, width), BLANK]
     found += _field("Why", list(_why(view)), width)
     found += _field("At stake", [_plain(each) for each in view.radius], width)
+    found += _field("Tried", list(_tried(view)), width)
     found += _field("Beware", [Entry((Fragment(Style.WARNING, text),)) for text in _beware(view)], width)
     found += _field("Run by", [_plain(view.interpreter)] if view.interpreter else [], width)
     found += [BLANK, *command_rows(view, width)]
@@ -58,6 +59,9 @@ def rows(view: Presentation, width: int) -> list[Row]:
     if view.intent:
         says = (Fragment(Style.DIM, "says (not verified): "), Fragment(Style.PLAIN, view.intent))
         details += _field("The model", [Entry(says)], width)
+    if view.held is not None:
+        details += _field("Changes", [Entry((Fragment(_of_diff(line), line),)) for line in view.held.diff], width)
+        details += _field("Printed", [_plain(line) for line in view.held.output], width)
     return [*found, BLANK, *details] if details else found
 
 
@@ -190,6 +194,28 @@ def _why(view: Presentation) -> Iterator[Entry]:
         yield _other(other)
     if view.more:
         yield Entry((Fragment(Style.DIM, f"and {len(view.more)} more, below"),))
+
+
+def _tried(view: Presentation) -> Iterator[Entry]:
+    if (held := view.held) is None:
+        return
+    yield Entry((Fragment(Style.STRONG if held.applies else Style.WARNING, f"{held.promise}."),))
+    for each in held.partial:
+        yield Entry((Fragment(Style.WARNING, f"{each}."),))
+    yield _plain(f"{held.ended}.")
+    for each in held.files:
+        yield Entry((Fragment(Style.ASK if each.startswith("deletes") else Style.PLAIN, each),), hang=2)
+    if held.more:
+        yield Entry((Fragment(Style.DIM, f"and {held.more:,} more"),))
+    if held.diff or held.output:
+        yield Entry((Fragment(Style.DIM, "the lines that it changes, and what it printed, stand below"),))
+
+
+def _of_diff(line: str) -> Style:
+    """The style of a line of `diff -u`."""
+    if line.startswith(("---", "+++", "@@", "\\")):
+        return Style.DIM
+    return Style.ALLOW if line.startswith("+") else Style.DENY if line.startswith("-") else Style.PLAIN
 
 
 def _also(view: Presentation) -> Iterator[Entry]:

@@ -14,7 +14,7 @@ from humanlayer_agent.approvals.authority import described
 from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest
 from humanlayer_agent.channels.offers import OfferView, no_offer, offer_views, plan_bounds
 from humanlayer_agent.policy import effect_phrases
-from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import HeldRun, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.policy.explanation.unknown_programs import teaching, unknown_programs
 from humanlayer_agent.policy.needs_line import is_only_unconfined
 from humanlayer_agent.safe_text import characters, one_line, visible, warnings
@@ -30,6 +30,10 @@ TAUGHT = 3
 """So many unknown programs are named with the file that would say what they do."""
 OPERANDS_SHOWN = 12
 """Operands named per kind of effect; those outside the project come first, the rest are counted."""
+
+
+FILES_SHOWN = 12
+"""Files that a held run has changed which are named, what is lost first; the rest are counted."""
 
 
 class Style(StrEnum):
@@ -87,6 +91,31 @@ class EffectView:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldView:
+    """What a held run of the command has changed.
+
+    `applies` says that an approval applies exactly that; else the command itself runs, and `partial` says why, and what
+    is not known by it. `files` are sentences, one a path, the first of them where `more` are not named. `diff` and
+    `output` are lines.
+    """
+
+    applies: bool
+    ended: str
+    files: tuple[str, ...]
+    more: int
+    partial: tuple[str, ...]
+    diff: tuple[str, ...]
+    output: tuple[str, ...]
+
+    @property
+    def promise(self) -> str:
+        """What a yes does."""
+        if self.applies:
+            return "it was run held: a yes applies exactly this, and runs nothing"
+        return "it was run held, and that can't be applied: a yes runs the command itself, which may do something else"
+
+
+@dataclass(frozen=True, slots=True)
 class Presentation:
     """A request, made safe to show. `command` and `stdin` are whole, one entry a line; the rest is about them.
 
@@ -94,7 +123,8 @@ class Presentation:
     urgent of that belongs beside the reason, and the rest may be counted there and listed below. `rules` names all
     rules.
 
-    `radius` says what is at stake: what would go that is there now.
+    `radius` says what is at stake: what would go that is there now. `held` says what a held run has changed; None where
+    there was none.
     `teaching` says how to have a program known that is not; "" where none is unknown.
     `offers` are the scopes by which more than this once may be approved, from narrow to wide (what they would have let
     through before is said by `offers.foresight`); where there are none, `no_offer` says why.
@@ -131,6 +161,7 @@ class Presentation:
     no_offer: str = ""
     plan: bool = False
     bounds: str = ""
+    held: HeldView | None = None
     can: frozenset[AnswerKind] = frozenset()
 
     @property
@@ -141,6 +172,8 @@ class Presentation:
     @property
     def wants(self) -> str:
         """What the agent wants, after its name."""
+        if self.held is not None and self.held.applies:
+            return "wants this to be so"
         if self.edited:
             return "would run this, as it was changed"
         if self.plan:
@@ -208,7 +241,22 @@ def present(
         no_offer="" if inert else no_offer(request),
         plan=action.type == PLAN,
         bounds=plan_bounds(request) if action.type == PLAN else "",
+        held=_held(decision.held),
         can=request.answers,
+    )
+
+
+def _held(held: HeldRun | None) -> HeldView | None:
+    if held is None:
+        return None
+    return HeldView(
+        applies=held.applicable,
+        ended=one_line(held.ended),
+        files=tuple(map(one_line, held.files[:FILES_SHOWN])),
+        more=held.more + max(0, len(held.files) - FILES_SHOWN),
+        partial=tuple(map(one_line, held.partial)),
+        diff=tuple(visible(held.diff).split("\n")) if held.diff else (),
+        output=tuple(visible(held.output).split("\n")) if held.output else (),
     )
 
 
@@ -237,7 +285,7 @@ def _place(request: ApprovalRequest) -> tuple[str, ...]:
         found.append(f"run {one_line(action.run_id)[:RUN_SHOWN]}")
     if action.step:
         found.append(f"step {action.step}")
-    if request.decision.confinable:
+    if request.decision.confinable and not request.action.layer:
         found.append(one_line(request.decision.runs))
     return tuple(filter(None, found))
 

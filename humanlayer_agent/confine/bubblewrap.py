@@ -155,6 +155,12 @@ class Enclosure:
     removed: tuple[str, ...] = ()
     settings: Mapping[str, bytes] = field(default_factory=dict, hash=False)
     withheld: tuple[str, ...] = ()
+    is_layered: ClassVar[bool] = False
+    """What it writes lies in layers (`held_run.overlay`), and is not there for others."""
+
+    def is_full(self) -> bool:
+        """Tell whether the command has written more than it may, and is to be ended."""
+        return False
 
     def journal(self) -> AbstractContextManager[list[MovedAside]]:
         """Look before and after what is run meanwhile: gives a list of what was moved aside in the end.

@@ -189,6 +189,30 @@ class Excused:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class HeldRun:
+    """What has come of a command that was run held, for the human who is asked, without secrets.
+
+    Args:
+        applicable: an approval applies what lies in the layer. Else the command itself would run, and this only tells
+            what it did when it was tried.
+        ended: how the command ended, in words.
+        files: what it changed, one sentence a path, what is lost first; the first so many.
+        more: so many more paths it changed.
+        diff: the lines that it changed, as `diff -u` has them, as far as they are texts.
+        output: what it printed, its last part where that is much.
+        partial: what is not known by it, and why it can't be applied; empty where all is known.
+    """
+
+    applicable: bool
+    ended: str
+    files: tuple[str, ...] = ()
+    more: int = 0
+    diff: str = ""
+    output: str = ""
+    partial: tuple[str, ...] = ()
+
+
 @dataclass(slots=True, unsafe_hash=True)
 class PolicyDecision:
     """The policy's answer to one action.
@@ -228,6 +252,10 @@ class PolicyDecision:
             rules would have asked or denied.
         radius: the blast radius, in sentences: what would go that is there now, and is nowhere else. It is looked up
             where a human is asked, and decides nothing.
+        hold: a rule that asks has it run held first.
+        holds: what it is confined to where it runs held; None where it can't, because what it does for certain would
+            not be shown by that, or nothing confines it.
+        held: what has come of that.
         keep: not all that it writes in the project is known, and it runs confined: so much of the project's own files
             is kept before the first such action of a run. None where nothing is.
         undo: so much is kept of what it replaces in the project, so that a human can undo it; None where nothing is.
@@ -273,6 +301,9 @@ class PolicyDecision:
     momentary: bool = False
     counts: tuple[Count, ...] = ()
     radius: tuple[str, ...] = ()
+    hold: bool = False
+    holds: Confinement | None = None
+    held: HeldRun | None = None
 
     @property
     def limits(self) -> Limits:

@@ -14,6 +14,9 @@ ROLE = "needed"
 """The role of the effects that such a line stands for."""
 UNCONFINED = "unconfined"
 """What it says where the command is not to be confined at all."""
+HOLD = "hold"
+"""What it says where a human wants to see what the command changes before that counts. An agent's own changes nothing:
+a human is asked."""
 
 _START = "# needs:"
 _FORMS = f"network, network HOST:PORT, read PATH, write PATH, {UNCONFINED}"
@@ -52,7 +55,7 @@ def add_needs(program: Program, text: str, cwd: str) -> None:
         elif word in _PATHS and path and not set(path) & set("*?[$`~\"'\\"):
             place = absolute_path(path, cwd)
             asked.effects.append(Effect(_PATHS[word], ROLE, place, True, span, line, recursive=True))
-        elif item != UNCONFINED:
+        elif item not in (UNCONFINED, HOLD):
             program.doubt(f"the line {_START!r} has {item!r}; it may name: {_FORMS}")
     program.commands.append(asked)
 
@@ -65,6 +68,30 @@ def without_confinement(text: str) -> str:
         '# needs: unconfined\\nmake deploy'
     """
     return f"{_START} {UNCONFINED}\n{text}"
+
+
+def with_hold(text: str) -> str:
+    """Return the command `text` with the line by which a human has it run held.
+
+    Example:
+        >>> with_hold("make deploy"), with_hold("# needs: write /srv/x\\nmake")
+        ('# needs: hold\\nmake deploy', '# needs: write /srv/x, hold\\nmake')
+    """
+    line, end, rest = text.partition("\n")
+    if line.startswith(_START) and end:
+        return f"{line.rstrip()}, {HOLD}\n{rest}"
+    return f"{_START} {HOLD}\n{text}"
+
+
+def wants_hold(text: str) -> bool:
+    """Tell whether the first line of a command says that it is to run held.
+
+    Example:
+        >>> wants_hold("# needs: hold\\nmake"), wants_hold("make")
+        (True, False)
+    """
+    line = text.partition("\n")[0]
+    return line.startswith(_START) and HOLD in (item.strip() for item in line.removeprefix(_START).split(","))
 
 
 def is_only_unconfined(text: str) -> bool:

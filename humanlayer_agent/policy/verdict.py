@@ -156,6 +156,10 @@ def decided(
         tuple(dict.fromkeys(_excused(hit) for each in judged for hit in each.excused)),
         situation.asked,
         counts,
+        hold=worst is Verdict.ASK and any(hit.rule is not None and bool(hit.rule.rule.hold) for hit in hits),
+        holds=containment.holdable(effects, situation)
+        if worst is Verdict.ASK and enforced and program.status == "ok"
+        else None,
     )
 
 
@@ -210,6 +214,8 @@ def unconfined(decision: PolicyDecision, confined: PolicyDecision) -> PolicyDeci
         findings=_each_once((*first.findings, *other.findings)),
         momentary=decision.momentary or confined.momentary,
         counts=_together(decision.counts, confined.counts),
+        hold=decision.hold or confined.hold,
+        holds=confined.holds if first.verdict is Verdict.ASK else None,
         excused=tuple([each for each in decision.excused if each in confined.excused]),
     )
     others = [file.path for file in confined.files if file not in decision.files]

@@ -150,6 +150,8 @@ def _bounds(rule: Rule) -> Iterator[str]:
         )
     if rule.confined is not None:
         yield f"allowed where the kernel can hold it to the confinement `{rule.confined}`"
+    if rule.hold:
+        yield "it runs held first, where it can, and who is asked sees what it changed"
     if rule.approved is not None:
         yield f"once approved, it runs in the confinement `{rule.approved}`"
 

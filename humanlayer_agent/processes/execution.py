@@ -59,6 +59,8 @@ _PYTHON = os.path.realpath(sys.executable)
 
 _GO = b"\n"
 _REAPER_ENDS_S = reaper.KILL_S + 2
+_LOOK_S = 0.2
+"""Seconds between two looks at how much a held run has written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class CommandResult:
         network: how many connections were forwarded for it (`reached`), and how many were not (`refused`), by host.
         directory: where its shell was when it ended, for a `Caller`; "" where that is not known, or is only there for a
             confined command.
+        filled: it was ended because it had written more than it may.
+        tried: what it has tried that a held run can't show: "the network", "processes that go on".
     """
 
     output: str
@@ -91,6 +95,8 @@ class CommandResult:
     note: str = ""
     network: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     directory: str = ""
+    filled: bool = False
+    tried: tuple[str, ...] = ()
 
 
 class Caller(Protocol):
@@ -325,7 +331,8 @@ def run_command(
                     if isinstance(watch, Namespace):
                         judged.check_inside(watch.view)
                 watch.start(directory)
-                _follow(watch, sinks, begin + timeout, caller)
+                filled = confinement.is_full if confinement is not None and confinement.is_layered else None
+                _follow(watch, sinks, begin + timeout, caller, filled)
         finally:
             watch.end()
         for pipe, sink in sinks.items():
@@ -345,6 +352,8 @@ def run_command(
         network=watch.reached if isinstance(watch, Namespace) else {},
         lost=watch.lost,
         directory=watch.directory,
+        filled=confinement is not None and confinement.is_layered and watch.timed_out and confinement.is_full(),
+        tried=watch.tried if isinstance(watch, Namespace) else (),
     )
 
 
@@ -547,20 +556,25 @@ class PipedProgram:
 
 
 def _follow(
-    watch: _Watch | Namespace, sinks: Mapping[int, Callable[[bytes], None]], deadline: float, caller: Caller | None
+    watch: _Watch | Namespace,
+    sinks: Mapping[int, Callable[[bytes], None]],
+    deadline: float,
+    caller: Caller | None,
+    is_full: Callable[[], bool] | None = None,
 ) -> None:
     with selectors.DefaultSelector() as selector:
         for each in (*sinks, watch, *((caller,) if caller is not None else ())):
             selector.register(each, selectors.EVENT_READ)
         while not watch.finished and not (caller is not None and caller.gone):
             now = time.monotonic()
-            if now >= deadline:
+            if now >= deadline or (is_full is not None and is_full()):
                 watch.timed_out = True
                 return
             if now >= watch.alarm:
                 watch.receive()
                 continue
-            for key, _ in selector.select(min(deadline, watch.alarm) - now):
+            until = min(deadline, watch.alarm) - now
+            for key, _ in selector.select(until if is_full is None else min(until, _LOOK_S)):
                 if key.fileobj is watch:
                     watch.receive()
                 elif key.fileobj is caller and isinstance(watch, Namespace):

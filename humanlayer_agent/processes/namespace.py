@@ -19,7 +19,7 @@ import signal
 import socket
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
 from functools import cached_property
 from itertools import islice
@@ -45,6 +45,14 @@ _GATE_OF_A_SHELL = (
 )
 _MOST_LISTED = 1000
 _CREDENTIALS = struct.Struct("iII")
+NETWORK, WENT_ON = "the network", "processes that go on"
+_COUNTERS = ("snmp", "snmp6")
+_COUNTED = frozenset(
+    {b"Ip:OutNoRoutes", b"Ip:OutRequests", b"Tcp:ActiveOpens", b"Udp:OutDatagrams"}
+    | {b"Ip6OutNoRoutes", b"Udp6OutDatagrams"}
+)
+"""What the kernel counts of a network where something is sent, or has no way to go; of IPv6 without what it sends by
+itself."""
 # https://www.kernel.org/doc/html/latest/filesystems/pidfs.html: struct pidfd_info, PIDFD_INFO_EXIT, PIDFD_GET_INFO
 _INFO = struct.Struct("Q52xi")
 _INFO_EXIT = 1 << 3
@@ -132,6 +140,10 @@ class Namespace:
         """How many connections were made for the command, and how many refused, by host."""
         self.error = self.left = 0
         self.returncode: int | None = None
+        self._is_layered = enclosure.is_layered
+        self._counters: list[int] = []
+        self.tried: tuple[str, ...] = ()
+        """What it has tried that nothing of its layers shows."""
         self._own_home = enclosure.home(env)
         self._home, self._there = -1, set[str]()
         self.timed_out = self.finished = self.refused = False
@@ -168,6 +180,10 @@ class Namespace:
             return False
         self._command, self._first = os.pidfd_open(self._pid), os.pidfd_open(first)
         self._look_at_home()
+        if self._is_layered:
+            self._counters = [
+                os.open(f"/proc/{self._pid}/net/{each}", os.O_RDONLY | os.O_CLOEXEC) for each in _COUNTERS
+            ]
         self._events.register(self._command, select.EPOLLIN)
         os.kill(self._brood.reaper.pid, signal.SIGSTOP)
         if self._hosts:
@@ -189,8 +205,11 @@ class Namespace:
             NotAsJudged: the command would start in another directory than that of this descriptor.
         """
         inside = f"/proc/{self._pid}/cwd"
-        if not os.path.samestat(os.stat(inside), os.fstat(directory)):
-            raise NotAsJudged([os.readlink(f"/proc/self/fd/{directory}")])
+        outside = os.readlink(f"/proc/self/fd/{directory}")
+        # A folder with a layer over it is another one to the kernel.
+        layered = self._is_layered and os.readlink(inside) == outside
+        if not (layered or os.path.samestat(os.stat(inside), os.fstat(directory))):
+            raise NotAsJudged([outside])
         self._stage = _Stage.RUNNING
         self._control.sendall(b"\n")
         if self._is_shell:
@@ -264,7 +283,9 @@ class Namespace:
                 _reap(first)
             if self.finished:
                 self.returncode = self._status()
-            for descriptor in (self._command, self._first):
+            went_on = self._stage is _Stage.TERMINATED or (self._stage is _Stage.LEFT and not self.finished)
+            self.tried = tuple(what for what, is_so in ((NETWORK, self._has_counted()), (WENT_ON, went_on)) if is_so)
+            for descriptor in (self._command, self._first, *self._counters):
                 if descriptor >= 0:
                     os.close(descriptor)
             self._events.close()
@@ -274,6 +295,14 @@ class Namespace:
                     names = {entry.name for entry in islice(left, _MOST_LISTED)}
                     self.lost = tuple(sorted(names - self._there))
                 os.close(self._home)
+
+    def _has_counted(self) -> bool:
+        """Tell whether anything was sent, or found no way, in the network of a command that has none."""
+        for descriptor in self._counters:
+            with contextlib.suppress(OSError, ValueError):
+                if any(count for name, count in _counts(os.pread(descriptor, 1 << 16, 0)) if name in _COUNTED):
+                    return True
+        return False
 
     def _look_at_home(self) -> None:
         """Keep the home folder, where it is the command's own, so that it can be told what is lost with it."""
@@ -300,6 +329,21 @@ class Namespace:
             if mask & _INFO_EXIT:
                 return os.waitstatus_to_exitcode(status)
         return self._brood.reaper.returncode
+
+
+def _counts(text: bytes) -> Iterator[tuple[bytes, int]]:
+    """The counters in /proc/net/snmp, where their names stand in one line and their values in the next, or in snmp6,
+    where each has a line.
+    """
+    names: list[bytes] = []
+    for line in text.splitlines():
+        first, *words = line.split()
+        if len(words) == 1 and not first.endswith(b":"):
+            yield first, int(words[0])
+        elif words and words[0][:1].isalpha():
+            names = words
+        else:
+            yield from ((first + name, int(value)) for name, value in zip(names, words, strict=False))
 
 
 def _is_over(descriptor: int, seconds: float) -> bool:

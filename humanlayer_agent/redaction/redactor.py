@@ -44,7 +44,7 @@ PLAIN = frozenset(
 )
 """Fields that hold what we made ourselves, and identities."""
 
-DIGESTS = frozenset({"digest", "presented_digest", "about_to_run", "context", "env", "signature"})
+DIGESTS = frozenset({"digest", "layer", "presented_digest", "about_to_run", "context", "env", "signature"})
 """Fields that a command, its environment or what was signed of it could be guessed by: written as `hmac:64hex`."""
 
 LABEL = "hmac:"

@@ -17,6 +17,7 @@ from humanlayer_agent.policy.decision import (
     EffectVerdict,
     Excused,
     Finding,
+    HeldRun,
     Limits,
     PartVerdict,
     PolicyDecision,
@@ -26,7 +27,9 @@ from humanlayer_agent.shell import HOST, Effect, View
 from humanlayer_agent.store.transactions import Row
 
 _KEPT = tuple(
-    str.split("content type cwd project interpreter agent run_id step call_id model_intent subagent tool arguments")
+    str.split(
+        "content type cwd project interpreter agent run_id step call_id model_intent subagent tool arguments layer"
+    )
 )
 """What is stored of an action. Not `env` and `stdin`: they may hold secrets, and digests of them suffice."""
 
@@ -83,6 +86,8 @@ def load_decision(text: str) -> PolicyDecision:
             ],
             "asks": [_ask(ask) for ask in fields.get("asks", ())],
             "confinement": _confinement(fields.get("confinement")),
+            "holds": _confinement(fields.get("holds")),
+            "held": _build(HeldRun, fields["held"]) if fields.get("held") else None,
             "view": _build(View, fields["view"]) if fields.get("view") else HOST,
         },
     )
@@ -159,6 +164,7 @@ def action_fields(action: Action, digest: str) -> dict[str, Any]:
         **({"asked_as": action.type} if action.type == QUESTION else {}),
         **({"subagent": action.subagent} if action.subagent else {}),
         **({"tool": action.tool} if action.tool else {}),
+        **({"layer": action.layer} if action.layer else {}),
         "command": action.content,
         "cwd": action.cwd,
         "project": action.project,
@@ -192,12 +198,15 @@ def decision_fields(decision: PolicyDecision) -> dict[str, Any]:
     }
 
 
-def enforcement_fields(decision: PolicyDecision) -> dict[str, Any]:
-    """Return the fields that an event has of what the kernel holds an allowed action to.
+def enforcement_fields(decision: PolicyDecision, layer: str = "") -> dict[str, Any]:
+    """Return the fields that an event has of what the kernel holds an allowed action to. Where a layer of a held run is
+    applied in its place, that is all.
 
     `confined` is what it may run in alone, which folder it is to see as /tmp, and what of the network; `reduced`, what
     it is held to by a backend that no verdict counts on.
     """
+    if layer:
+        return {"layer": layer}
     if (to := decision.confinement) is not None:
         network = {"network": to.network, "hosts": to.hosts} if to.network != "none" else {}
         return {"confined": {"to": to.name, "digest": to.digest, "tmp": decision.view.temporary, **network}}

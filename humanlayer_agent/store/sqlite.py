@@ -794,7 +794,7 @@ class SQLStore:
         why_not = why_not or over_limit(ledger, permit.decision, permit.action.run_id)
         if row is not None and not why_not and ledger.consume(permit.id, digest):
             count(ledger, permit, row["run_id"])
-            return ledger.start(row, **enforcement_fields(permit.decision))
+            return ledger.start(row, **enforcement_fields(permit.decision, permit.action.layer))
         said = why_refused(row, digest, ledger.now)
         reason = said or why_not or "its request is not approved now"
         if row is None:

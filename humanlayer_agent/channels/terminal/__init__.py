@@ -323,6 +323,7 @@ def _prompted(question: _Question, draft: str, notice: str) -> Decision | OpenEd
             notice=notice,
             to_type=question.request.to_type,
             unconfined=_unconfined(question.request),
+            holding=_holding(question.request),
             foresee=lambda: _foreseen(question.request, question.view),
             alike=lambda: max(len(_alike(question.request)) - 1, 0),
             batch=lambda: _batch(question),
@@ -338,6 +339,15 @@ def _unconfined(request: ApprovalRequest) -> str:
     """What the command is edited to where the human wants it unconfined: that is judged, shown and asked about anew."""
     confined = request.decision.confinement is not None
     return needs_line.without_confinement(request.action.content) if confined else ""
+
+
+def _holding(request: ApprovalRequest) -> str:
+    """What the command is edited to where the human wants to see what it changes before that counts; "" where it can't
+    be run so, or was already.
+    """
+    decision = request.decision
+    possible = request.can_hold and decision.holds is not None and decision.held is None
+    return needs_line.with_hold(request.action.content) if possible else ""
 
 
 def _alike(request: ApprovalRequest) -> tuple[ApprovalRequest, ...]:
@@ -452,6 +462,8 @@ def _plain_question(question: _Question, notice: str = "") -> Decision | None:
     fd, over = question.fd, question.over
     tty.write(fd, as_text(question.view, min(_columns(fd) - 1, 100)) + "\n\n" + (f"{notice}\n\n" if notice else ""))
     yes = "approve the plan" if question.view.plan else "run it once"
+    if question.view.held is not None and question.view.held.applies:
+        yes = "apply this"
     typed = question.request.to_type
     word_of_it = f" {one_line(typed)}" if typed else ""
     once = f"yes{word_of_it} to {yes}, " if "approve" in question.request.answers else ""

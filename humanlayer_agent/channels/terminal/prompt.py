@@ -217,6 +217,7 @@ class Prompt:
         notice: is shown at first.
         to_type: what has to be typed to approve it, because the last answers came too quickly; "" where nothing has.
         unconfined: what asks for the same, but unconfined; "" where it would run so anyway.
+        holding: what has it run held first, for the human to see what it changes; "" where it can't.
         foresee: gives what each of the view's offers would have meant before; None where that is not known.
         alike: how many requests that are like this one wait to be asked here.
         batch: gives these, by their ids, this one first; () where there are none any more.
@@ -237,6 +238,7 @@ class Prompt:
         notice: str = "",
         to_type: str = "",
         unconfined: str = "",
+        holding: str = "",
         foresee: Callable[[], Sequence[Foresight | None]] = lambda: (),
         alike: Callable[[], int] = lambda: 0,
         batch: Callable[[], Sequence[tuple[str, Presentation]]] = lambda: (),
@@ -250,7 +252,7 @@ class Prompt:
     ) -> None:
         self._view = view
         self._to_type = to_type
-        self._unconfined = unconfined
+        self._unconfined, self._holding = unconfined, holding
         self._worded = "it is answered in words: n" if view.question else ""
         self._foresee = foresee
         self._until = until
@@ -545,6 +547,13 @@ class Prompt:
             else:
                 self._after_silence(Decision("edit", edited=self._unconfined))
 
+        @keys.add("h", filter=asking & Condition(lambda: bool(self._holding)))
+        def _(event: KeyPressEvent) -> None:
+            if why_not := self._editor.why_not or self._not_yet():
+                self._note(why_not)
+            else:
+                self._after_silence(Decision("edit", edited=self._holding))
+
         @keys.add("c-x", filter=asking & editable, eager=True)
         def _(event: KeyPressEvent) -> None:
             self._editor.leave()
@@ -718,12 +727,15 @@ class Prompt:
         if self._worded:
             found = [key_label("n", "answer", armed)]
         else:
-            yes = "approve the plan" if self._view.plan else "run once"
+            applies = self._view.held is not None and self._view.held.applies
+            yes = "approve the plan" if self._view.plan else "apply this" if applies else "run once"
             found = [key_label("y", yes, ready), key_label("n", "reject", armed)]
         if self._view.offers:
             found.append(key_label("a", "allow more than once", ready))
         if self._editor.command:
             found.append(key_label("e", "edit", armed))
+        if self._holding:
+            found.append(key_label("h", "try it held first", ready))
         if self._unconfined:
             found.append(key_label("u", "unconfined", ready))
         if self._others:

@@ -36,6 +36,7 @@ from humanlayer_agent.shell import (
 )
 
 if TYPE_CHECKING:
+    from humanlayer_agent.policy.conditions.compiler import Situation
     from humanlayer_agent.policy.conditions.evaluation import Judged
 
 _READS = frozenset({"read", "execute"})
@@ -55,6 +56,8 @@ _MOST_FOLDERS = 100_000
 _PATHS = frozenset({"read", "write", "append", "delete", "move", "metadata", "persist"})
 _WITH_PRIVILEGE = frozenset({"privilege", "container", "system"})
 """They need what no confined command has."""
+_NOT_HELD = _WITH_PRIVILEGE | {"network", "listen", "process", "package", "persist"}
+"""What is done to something else than files: nothing that was done to a copy of them would show it."""
 
 
 def profile(name: str, written: Mapping[str, Any], variables: Mapping[str, str], reads: Sequence[str] = ()) -> Profile:
@@ -396,6 +399,33 @@ def widened(held: Confinement, judged: Sequence["Judged"], view: View, catalog: 
         lifts = list(dict.fromkeys(lifts))
         profiles.append(Profile(f"replacing {_listed(lifts)}", lift=tuple(lifts)))
     return Confinement(tuple(dict.fromkeys(profiles)))
+
+
+def holdable(effects: Iterable[Effect], situation: "Situation") -> Confinement | None:
+    """Return what an action that is asked about can run in to be looked at before it counts; None where it can't: its
+    certain effects reach another machine or process, need rights that nothing confined has, or lie where they would not
+    be seen.
+    """
+    within_it = situation.approved or situation.confinement
+    if within_it is None or situation.container is not None:
+        return None
+    view = situation.links.view
+    for effect in effects:
+        certain = effect.resolved and effect.sure
+        if certain and effect.kind in _NOT_HELD:
+            return None
+        if not certain or effect.kind not in _PATHS or not (effect.operand or "").startswith("/"):
+            continue
+        path = view.real(effect.operand or "")
+        own = any(is_below(path, each) for each in (TEMPORARY, LASTING, *_OF_ITS_OWN))
+        if own and not within(path, (*within_it.entries("read"), *within_it.entries("write"))):
+            continue  # what it has of its own
+        if effect.kind in _READS:
+            if not within_it.reads(path) and os.path.lexists(path):
+                return None
+        elif not within_it.writes(path):
+            return None
+    return within_it
 
 
 def allowed_hosts(judged: Sequence["Judged"]) -> Profile | None:

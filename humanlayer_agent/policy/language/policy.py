@@ -748,6 +748,8 @@ class WrittenRule(Written):
     """A [confinement](#confinements): an ask allows in it, an allow allows only in it."""
     approved: Identifier | None = None
     """A confinement: what a human lets through of this ask runs in it."""
+    hold: bool | None = None
+    """Of an ask: the command runs [held](confinement.md#held-runs) first, and a human sees what it changed."""
     tests: Tests = Tests()
     """Commands that [show](#tests) what it decides."""
 
@@ -889,7 +891,7 @@ def match_from(body: Mapping[str, Any]) -> Match:
 
 _PLAIN = (
     *("id", "decision", "severity", "reason", "suggestion", "locked", "confined", "approved", "scope", "origin"),
-    "inherited",
+    *("inherited", "hold"),
 )
 
 

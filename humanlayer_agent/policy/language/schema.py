@@ -149,6 +149,11 @@ def check_rules(document: yaml_positions.Document, policy: PolicyFile) -> None:
                 ("rules", n, "approved"),
                 f"rule {rule.id}: only what a rule asks about is approved; this does not ask",
             )
+        if rule.hold is not None and rule.decision != "ask":
+            raise document.error(
+                ("rules", n, "hold"),
+                f"rule {rule.id}: only what a rule asks about is held until a human has seen it; this does not ask",
+            )
         if rule.grant is not None and rule.decision == "allow":
             raise document.error(
                 ("rules", n, "grant"), f"rule {rule.id}: what a rule allows needs no approval that could be remembered"

@@ -17,7 +17,7 @@ Body = Mapping[str, Any]
 
 _SAID = ("id", "reason", "suggestion", "tests", "origin", "scope", "inherited", "override", "overridden")
 """Keys that decide nothing."""
-_ATTRIBUTES = ("decision", "severity", "route", "grant", "confined", "approved", "locked")
+_ATTRIBUTES = ("decision", "severity", "route", "grant", "confined", "approved", "hold", "locked")
 _CONDITIONS = ("when", "unless")
 _IN_ORDER = frozenset({"argv"})
 """Clauses whose list means something else in another order."""
