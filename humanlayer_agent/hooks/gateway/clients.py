@@ -226,6 +226,7 @@ class HttpClients:
         if (stream := found.opened(message)) is None:
             return 400, error(id, NOT_A_REQUEST, "a request with this id is open")
         if not found.hear(message):
+            found.left(stream)
             return 503, "too much was sent that was not looked at yet"
         if not await _stream(stream, found, receive, send):
             if begins:

@@ -3,27 +3,23 @@
 import http.client
 import json
 import queue
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx2
-import mcp_types as types
 import pytest
 from mcp import Client, MCPError
-from mcp.client.streamable_http import streamable_http_client
 
 from humanlayer_agent.errors import ChannelError, ConfigError
 from humanlayer_agent.hooks.gateway import clients
 from humanlayer_agent.hooks.gateway.clients import HttpClients, kept_token
 from humanlayer_agent.hooks.gateway.messages import Message
 from humanlayer_agent.testing.patience import PATIENCE, until
-from tests.hooks.gateway.test_conformance import GATEWAY, POLICY, SERVER, at_once, is_over, text
-from tests.support import children
+from tests.hooks.gateway.test_conformance import Demo, is_over
 from tests.support.mail_servers import free_port
+from tests.support.mcp_client import Listening, text
 from tests.support.remote_human import RemoteHuman
 
 TOKEN = "x" * 43
@@ -348,123 +344,52 @@ def test_the_token_is_kept_for_its_user_alone() -> None:
 # ---- the official client and server, by the real command ------------------------------------------------------
 
 
-class Listening:
-    """`hla mcp --listen` before the demo server, and the official client."""
-
-    def __init__(self, folder: Path, human: RemoteHuman, *options: str, server: list[str]) -> None:
-        self.folder, self.human, self.port = folder, human, free_port()
-        self.process = children.Popen(
-            [*GATEWAY, *options, "--listen", str(self.port), *server],
-            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=folder / "project",
-        )  # fmt: skip
-        assert self.process.stderr is not None
-        self.begun = self.process.stderr.readline().decode()
-        found = json.loads(Path(self.begun.rpartition(" is in ")[2].strip()).read_text())
-        (found,) = found["mcpServers"].values()
-        self.url, self.headers = found["url"], found["headers"]
-
-    def talk(self, use: Callable[[Client], Any], **options: Any) -> Any:
-        async def main() -> Any:
-            async with (
-                httpx2.AsyncClient(headers=self.headers, timeout=PATIENCE) as http_client,
-                Client(streamable_http_client(self.url, http_client=http_client), **options) as client,
-            ):
-                await client.list_tools()
-                return await use(client)
-
-        return anyio.run(main)
-
-    @property
-    def calls(self) -> list[str]:
-        path = self.folder / "calls"
-        return path.read_text().splitlines() if path.exists() else []
-
-    def ends(self) -> bytes:
-        """It is told to end. Returns what else it has said."""
-        self.process.terminate()
-        assert self.process.stderr is not None
-        said: bytes = self.process.stderr.read()
-        assert self.process.wait(PATIENCE) == 0
-        return said
-
-
 @pytest.fixture
-def listening(tmp_path: Path) -> Iterator[Listening]:
-    (tmp_path / "project").mkdir()
-    (tmp_path / "policy.yaml").write_text(POLICY)
+def human() -> Iterator[RemoteHuman]:
     human = RemoteHuman()
-    given = ["--project", str(tmp_path / "project"), "--policy", str(tmp_path / "policy.yaml"), "--name", "demo"]
-    found = Listening(tmp_path, human, *given, server=["--", *SERVER, str(tmp_path)])
-    yield found
-    found.process.kill()
-    found.process.wait()
+    yield human
     human.store.close()
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("compiled", "forked_by_clients")
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_the_official_client(listening: Listening, mode: str) -> None:
-    human = listening.human
-    heard: list[Any] = []
+@pytest.fixture
+def demo(tmp_path: Path, human: RemoteHuman) -> Demo:
+    return Demo(tmp_path, human, "http")
 
-    async def sampled(*_: Any) -> Any:
-        return types.CreateMessageResult(
-            role="assistant", content=types.TextContent(type="text", text="4"), model="m", stop_reason="endTurn"
-        )
 
-    async def roots(*_: Any) -> Any:
-        return types.ListRootsResult(roots=[types.Root(uri="file:///srv")])  # type: ignore[arg-type]
+@pytest.fixture
+def listening(demo: Demo) -> Iterator[Listening]:
+    with demo.listening() as found:
+        yield found
 
-    async def told(*_: Any) -> Any:
-        return types.ElicitResult(action="accept", content={"colour": "red"})
 
-    async def logged(params: Any) -> None:
-        heard.append(params.data)
+LONG = [pytest.mark.long, pytest.mark.usefixtures("compiled", "forked_by_clients")]
+MAIL = {"to": "a@example.org", "body": "hello"}
 
+
+def marked(test: Any) -> Any:
+    for mark in LONG:
+        test = mark(test)
+    return test
+
+
+@marked
+def test_a_server_lives_as_long_as_its_session_and_nobody_is_told_the_token(demo: Demo, listening: Listening) -> None:
     async def use(client: Client) -> Any:
-        said = text(await client.call_tool("echo", {"text": "hi"}))
-        denied = await client.call_tool("forbidden", {})
-        mail = {"to": "a", "body": "b"}
-        three = await at_once(
-            lambda: client.call_tool("send_mail", mail),
-            lambda: client.call_tool("send_mail", {**mail, "to": "middle"}),
-            lambda: client.call_tool("send_mail", {**mail, "to": "c"}),
-            lambda: [answered() for _ in range(3)],
-        )
-        chat = text(await client.call_tool("chat", {}))
-        with anyio.move_on_after(PATIENCE) as scope:
+        return text(await client.call_tool("echo", {"text": "hi"})), demo.pid
 
-            async def stop(*_: Any) -> None:
-                scope.cancel()
-
-            await client.call_tool("slow", {}, progress_callback=stop)
-        return said, denied, three[:3], chat
-
-    def answered() -> None:
-        request = human.next()
-        human.answers("reject" if "middle" in request.action.content else "approve", "not him", request)
-
-    said, denied, three, chat = listening.talk(
-        use, mode=mode, sampling_callback=sampled, list_roots_callback=roots, elicitation_callback=told,
-        logging_callback=logged,
-    )  # fmt: skip
-    assert (said, chat, heard) == ("hi", "4 1 red", ["hello"])
-    assert denied.is_error
-    assert [each.is_error for each in three] == [False, True, False]
-    assert '"not him"' in text(three[1])
-    until(lambda: listening.calls[-1] == "slow ended", "its cancellation")
-    assert sorted(listening.calls[:3]) == ["echo hi", "send_mail a b", "send_mail c b"]
-    until(lambda: list(listening.human.store.events(type="run.finished")), "the end of its session")
-    until(lambda: is_over(int((listening.folder / "pid").read_text())), "the end of its server")
+    (said, one), (_, other) = (listening.talk(use, mode=mode) for mode in ("legacy", "auto"))
+    assert said == "hi"
+    assert one != other
+    for pid in (one, other):
+        until(lambda pid=pid: is_over(pid), "the end of its server")
+    until(lambda: len(demo.events("run.finished")) == 2, "the ends of both runs")
     token = listening.headers["Authorization"].split()[1]
     assert token.encode() not in listening.ends()
     assert token not in listening.begun
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("compiled", "forked_by_clients")
-def test_the_newest_protocol_is_not_spoken_and_nobody_without_the_token(listening: Listening) -> None:
+@marked
+def test_the_newest_protocol_is_not_spoken_and_nobody_without_the_token(demo: Demo, listening: Listening) -> None:
     async def use(client: Client) -> Any:
         raise AssertionError("never")
 
@@ -475,8 +400,7 @@ def test_the_newest_protocol_is_not_spoken_and_nobody_without_the_token(listenin
     with pytest.raises(BaseException) as raised:  # noqa: PT011
         listening.talk(use, mode="legacy")
     assert isinstance(first(raised.value), MCPError | httpx2.HTTPError)
-    assert listening.calls == []
-    assert not (listening.folder / "pid").exists()
+    assert demo.pid == 0
 
 
 def first(error: BaseException) -> BaseException:
@@ -485,26 +409,17 @@ def first(error: BaseException) -> BaseException:
     return error
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("compiled", "forked_by_clients")
-def test_a_client_that_is_killed_while_a_human_is_asked(listening: Listening) -> None:
-    code = f"""
-import anyio, httpx2
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
-async def main():
-    async with (httpx2.AsyncClient(headers={listening.headers!r}, timeout=600) as http_client,
-                Client(streamable_http_client({listening.url!r}, http_client=http_client), mode="legacy") as client):
-        await client.call_tool("send_mail", {{"to": "a", "body": "b"}})
-anyio.run(main)
-"""
-    client = children.Popen([*GATEWAY[:1], "-c", code])
-    request = listening.human.next()
+@marked
+@pytest.mark.parametrize("what", ["the client, killed", "the gateway, told to end"])
+def test_what_goes_while_a_human_is_asked(demo: Demo, listening: Listening, what: str) -> None:
+    client = listening.calls_elsewhere("send_mail", MAIL)
+    request, server = demo.human.next(), demo.pid
+    if what == "the client, killed":
+        client.kill()
+        demo.human.state_of(request.id, "withdrawn")
+    listening.ends()
+    demo.human.state_of(request.id, "withdrawn")
+    assert demo.calls == []
+    assert is_over(server)
     client.kill()
     client.wait()
-    until(lambda: listening.human.store.requests(state="pending") == [], "its withdrawal")
-    (found,) = listening.human.store.requests()
-    assert (found.id, str(found.state)) == (request.id, "withdrawn")
-    listening.ends()
-    assert listening.calls == []
-    assert is_over(int((listening.folder / "pid").read_text()))

@@ -10,8 +10,8 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
-from tests.hooks.gateway.test_clients import Listening
 from tests.hooks.gateway.test_conformance import GATEWAY, at_once, text
+from tests.support.mcp_client import Listening
 from tests.support.remote_human import RemoteHuman
 
 pytestmark = [pytest.mark.usefixtures("compiled", "forked_by_clients"), pytest.mark.long]
@@ -119,8 +119,8 @@ def test_time_by_http(tmp_path: Path, project: Path, human: RemoteHuman) -> None
         asked = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
         return await client.call_tool("convert_time", asked), await client.call_tool("get_current_time", {})
 
-    listening = Listening(tmp_path, human, *options(tmp_path, "time"), server=["--", program("time")])
-    converted, wrong = listening.talk(use)
-    assert "21:00" in text(converted)
-    assert wrong.is_error
-    assert b"its tools are seen for the first time: " in listening.ends()
+    with Listening([*GATEWAY, *options(tmp_path, "time")], ["--", program("time")]) as listening:
+        converted, wrong = listening.talk(use)
+        assert "21:00" in text(converted)
+        assert wrong.is_error
+        assert b"its tools are seen for the first time: " in listening.ends()
