@@ -63,7 +63,7 @@ def doors() -> list[Door]:
         notes = {row: said for row in ROWS if (said := _NOTES.get((agent.name, row)))}
         found.append(Door(agent.title, _HOOK, {"killed": _NOTES["hook"], **notes}))
     gateway = {row: f"{GATEWAY}::{name}" for row, name in _GATEWAY.items()}
-    found.append(Door("MCP gateway", gateway, {"killed": _NOTES["gateway"]}))
+    found.append(Door("MCP gateway, by pipes and by HTTP", gateway, {"killed": _NOTES["gateway"]}))
     for adapter in ADAPTERS:
         tests, notes = {}, {}
         for row in ROWS:

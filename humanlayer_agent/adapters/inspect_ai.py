@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from humanlayer_agent.adapters.tool_calls import ToolCalls, told
+from humanlayer_agent.adapters.tool_calls import ToolCalls, completed, told
 from humanlayer_agent.agents.async_gate import AsyncGate
 from humanlayer_agent.agents.python_gate import Gate
 from humanlayer_agent.approvals.model import Denial, Outcome, Permit
@@ -19,6 +19,8 @@ from humanlayer_agent.extras import lacks
 
 try:
     from inspect_ai.approval import Approval, ApprovalPolicy, approver
+    from inspect_ai.event import ModelEvent
+    from inspect_ai.log import transcript
     from inspect_ai.review import Review, ReviewPolicy, reviewer
 except ImportError as error:
     raise ConfigError(lacks("The approver for Inspect AI", "inspect-ai", error)) from error
@@ -79,9 +81,10 @@ def humanlayer_outcome(calls: "_Calls") -> Any:
 
 @dataclass
 class _Use:
-    """A permit in use."""
+    """A permit in use, of a call of a tool with this JSON schema."""
 
     permit: Permit
+    schema: dict[str, Any]
     began: float = field(default_factory=time.monotonic)
 
 
@@ -94,7 +97,11 @@ class _Calls:
 
     async def begin(self, call: Any) -> Denial | None:
         """Judge a call, and use its permit: it runs next, in this task."""
-        given = dict(call.arguments)
+        schema = _schema(call)
+        try:
+            given = completed(schema, call.arguments)
+        except ValueError as error:
+            return Denial(str(error), by="policy")
         answered = await self._calls.adecide(call.function, given)
         if isinstance(answered, Denial):
             return answered
@@ -103,7 +110,7 @@ class _Calls:
         await asyncio.to_thread(self._finish, task, Outcome(None, UNSEEN))  # one before it, of a bridged agent
         denial = await asyncio.to_thread(self._calls.start, answered, call.function, given)
         if denial is None:
-            self._uses[task] = _Use(answered)
+            self._uses[task] = _Use(answered, schema)
             task.add_done_callback(lambda done: self._finish(done, Outcome(None, UNSEEN)))
         return denial
 
@@ -115,7 +122,11 @@ class _Calls:
             return True  # an agent that is bridged runs its calls elsewhere
         outcome = Outcome(None, str(result.error.message)[:500]) if result.error else Outcome(0)
         await asyncio.to_thread(self._finish, task, outcome)
-        same = use.permit.action.content == self._calls.gate.call(call.function, call.arguments).content
+        try:
+            ran = self._calls.gate.call(call.function, completed(use.schema, call.arguments)).content
+        except ValueError:
+            ran = ""
+        same = use.permit.action.content == ran
         if not same:
             self._calls.gate.stop(CHANGED)
         return same
@@ -124,3 +135,17 @@ class _Calls:
         if (use := self._uses.pop(task, None)) is not None:
             took = int((time.monotonic() - use.began) * 1000)
             self._calls.gate.finish(use.permit, replace(outcome, duration_ms=took))
+
+
+def _schema(call: Any) -> dict[str, Any]:
+    """Return the JSON schema by which the model was shown the tool that it calls; {} where the transcript has none.
+
+    Inspect keeps to it: what it does not take is not run, and what it leaves out gets its default.
+    """
+    for event in reversed(transcript().events):
+        if isinstance(event, ModelEvent) and any(
+            each.id == call.id for choice in event.output.choices for each in choice.message.tool_calls or ()
+        ):
+            found = (tool.parameters for tool in event.tools if tool.name == call.function)
+            return next((each.model_dump(exclude_none=True) for each in found), {})
+    return {}

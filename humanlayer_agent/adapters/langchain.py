@@ -8,8 +8,12 @@ It stands last, so that it sees a call as it will run. Where a human is asked, t
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from humanlayer_agent.adapters import AppUser
@@ -64,10 +68,10 @@ class ApprovalMiddleware(AgentMiddleware):
         gate: the Gate of the run.
         interrupt: where a human is asked, interrupt the graph instead of waiting in place. The agent needs a
             checkpointer. The value of the interrupt is that of LangChain's own ("tool_approval", its `per_call` mode)
-            with the id of the `request`, and is resumed with the same decisions: approve, reject, respond. Whatever it
-            is resumed with, an answer by one of our channels counts.
+            with the id of the `request`, and is resumed with the same decisions (approve, reject, respond) by the id of
+            the interrupt. Whatever it is resumed with, an answer by one of our channels counts.
         answered_by: the user who resumes the graph, as the app knows them, or a function that says it of a call. What
-            the graph is resumed with counts as this user's answer; where it is None, it decides nothing.
+            the graph is resumed with by them counts as this user's answer; where it is None, it decides nothing.
         at_provider: the types of tools that run at the model's provider and may be there, although nobody judges their
             calls ("web_search_20250305").
 
@@ -161,24 +165,17 @@ class ApprovalMiddleware(AgentMiddleware):
     def _resumed(self, call: "_Call", kept: Permit | Denial | str) -> Permit | Denial:
         """What became of a call: where it waits for a human, the graph is interrupted, and does this again later.
 
-        It then first gets everything again that it was ever resumed with. Each counts once, when it is new, as what the
-        user of that time says: the step after it is run once, and from then on kept. What they said is not in the step:
-        where recording it fails, it has not been said.
+        It then first gets everything again that it was ever resumed with. What counts is what it is resumed with now,
+        by the id of its interrupt: that is the answer of the user of now. Anything else may have been stored by a
+        process that was killed, and be the answer of somebody else.
         """
         if not isinstance(kept, str):
             return kept
         found = self._calls.collect(kept, call.name, call.arguments)
         while isinstance(found, Waiting):
             given = interrupt(call.approval_request(found))
-            new: list[bool] = []
-
-            def taken(new: list[bool] = new) -> dict[str, str]:
-                new.append(True)
-                return {"resumed": kept}
-
-            task(name=_STEP)(taken)().result()
-            kind, words, edited = _decision(given) if new else (None, "", "")
-            user = self._user(call) if kind is not None else None
+            kind, words, edited = _decision(given)
+            user = self._user(call) if kind is not None and call.is_said_now(given) else None
             if user is not None and kind is not None:
                 self._calls.answer(kept, kind, user, words)
             found = self._calls.collect(kept, call.name, call.arguments)
@@ -190,8 +187,18 @@ class ApprovalMiddleware(AgentMiddleware):
         return self._answered_by(call.request) if callable(self._answered_by) else self._answered_by
 
 
+_BY_ID = (
+    "Warning: an answer to a graph was not counted: nobody can tell when it was given. Resume the graph by the id of "
+    "its interrupt: Command(resume={interrupt.id: ...})."
+)
+
 _STEP = "humanlayer"
-"""The name of the steps in which a graph keeps the id of a request, and which answers it has heard."""
+"""The name of the steps in which a graph keeps the id of a request."""
+
+_RESUME_MAP = "__pregel_resume_map"
+"""Where a graph's configuration has what it is resumed with, by the ids of interrupts, while that goes on. No
+checkpointer keeps it. Were it called otherwise, no answer by the app would count.
+"""
 
 
 class _Call:
@@ -208,7 +215,7 @@ class _Call:
             self.untaken = self.denied(Denial(NO_TOOL, by="policy"))
             return
         try:
-            self.arguments = self.taken(request.tool_call["args"], whole=False)
+            self.arguments, _ = self.taken(request.tool_call["args"], whole=False)
         except Exception as error:
             self.untaken = self._failed(NOT_TAKEN.format(name=self.name, error=error))
 
@@ -238,6 +245,15 @@ class _Call:
             return self._answered
         return step.get("request") or Denial(step.get("denied", UNKNOWN), by="policy")
 
+    def is_said_now(self, given: object) -> bool:
+        """Tell whether this is what the graph is resumed with now, and not what it was resumed with once."""
+        said = self.request.runtime.config.get("configurable", {}).get(_RESUME_MAP)
+        if any(each is given for each in (said or {}).values()):
+            return True
+        if not said:
+            logging.getLogger("humanlayer_agent").warning(_BY_ID)
+        return False
+
     def approval_request(self, waiting: Waiting) -> dict[str, Any]:
         return {
             "type": "tool_approval",
@@ -248,12 +264,15 @@ class _Call:
             "request": waiting.id,
         }
 
-    def taken(self, arguments: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
+    def taken(self, arguments: Mapping[str, Any], *, whole: bool) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """Return what the tool makes of arguments, by its own schema: it adds defaults, makes numbers of texts, and
         leaves out what it does not take.
 
         Args:
             whole: what the graph itself puts in is among them: its state, its store, the runtime.
+
+        Returns:
+            As it is judged and shown; and as the tool gets it, None where that is what it is given.
 
         Raises:
             ValueError: it does not take them, or the model has written what only the graph puts in.
@@ -268,17 +287,17 @@ class _Call:
             raise ValueError(f"the tool takes no {min(written)} of a model")
         if isinstance(schema, dict):  # it checks nothing: the tool gets them as they are
             plain = {k: v for k, v in arguments.items() if k not in hidden and not isinstance(v, ToolRuntime)}
-            return shown(self.name, completed(schema, plain))
+            return shown(self.name, completed(schema, plain)), None
         reader = tool if whole or not hidden else tool.model_copy(update={"args_schema": schema})
         found = reader._parse_input(dict(arguments), self.request.tool_call["id"])
-        return shown(self.name, {k: v for k, v in found.items() if k not in hidden})
+        return shown(self.name, {k: v for k, v in found.items() if k not in hidden}), found
 
-    def seen(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def seen(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """Return what is about to run, as `taken`; where the tool does not take it, as it stands there."""
         try:
             return self.taken(arguments, whole=True)
         except Exception:
-            return dict(arguments)
+            return dict(arguments), None
 
     def denied(self, denial: Denial) -> ToolMessage:
         about = {"by": denial.by, "request": denial.request_id, "terminate": denial.terminate}
@@ -312,13 +331,21 @@ class _GuardedTool:
 
     def invoke(self, call: dict[str, Any], config: Any = None, **more: Any) -> Any:
         self._reached = True
-        with self._calls.use(self._permit, call["name"], self._call.seen(call["args"])) as denial:
-            return self._call.denied(denial) if denial else self._call.request.tool.invoke(call, config, **more)
+        judged, given = self._call.seen(call["args"])
+        with self._calls.use(self._permit, call["name"], judged) as denial, _given(given):
+            return self._call.denied(denial) if denial else self._tool(given).invoke(call, config, **more)
 
     async def ainvoke(self, call: dict[str, Any], config: Any = None, **more: Any) -> Any:
         self._reached = True
-        async with self._calls.ause(self._permit, call["name"], self._call.seen(call["args"])) as denial:
-            return self._call.denied(denial) if denial else await self._call.request.tool.ainvoke(call, config, **more)
+        judged, given = self._call.seen(call["args"])
+        async with self._calls.ause(self._permit, call["name"], judged) as denial:
+            with _given(given):
+                return self._call.denied(denial) if denial else await self._tool(given).ainvoke(call, config, **more)
+
+    def _tool(self, given: dict[str, Any] | None) -> Any:
+        """The tool; where it would validate what it is given once more, as a twin that has it as it was judged."""
+        tool = self._call.request.tool
+        return tool if given is None else _twin(tool)
 
     def passed(self, result: Result) -> Result:
         """The result, where it is the tool's or says that there is none. Whatever else ran was not judged."""
@@ -326,6 +353,40 @@ class _GuardedTool:
             return result
         self._calls.gate.stop(BYPASSED)
         return self._call.denied(Denial(BYPASSED, by="policy", terminate=True))
+
+
+_VALIDATED: ContextVar[list[dict[str, Any]]] = ContextVar("humanlayer_validated")
+"""What the tool that is about to run gets: taken out by it, once."""
+
+
+@contextmanager
+def _given(validated: dict[str, Any] | None) -> Iterator[None]:
+    token = _VALIDATED.set([] if validated is None else [validated])
+    try:
+        yield
+    finally:
+        _VALIDATED.reset(token)
+
+
+def _twin(tool: Any) -> Any:
+    """Return the same tool, with the same state, which takes what was validated and does not do that again.
+
+    A validator may make something else of the same arguments each time.
+    """
+    kind: Any = type(tool)
+    twin = object.__new__(_twin_kind(kind))
+    for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__"):
+        object.__setattr__(twin, name, getattr(tool, name))
+    return twin
+
+
+@lru_cache(maxsize=256)
+def _twin_kind(kind: Any) -> Any:
+    def parse_input(self: Any, tool_input: Any, tool_call_id: str | None) -> Any:
+        validated = _VALIDATED.get([])
+        return validated.pop() if validated else kind._parse_input(self, tool_input, tool_call_id)
+
+    return type(kind)(kind.__name__, (kind,), {"_parse_input": parse_input, "__module__": kind.__module__})
 
 
 def _decision(given: object) -> tuple[AnswerKind | None, str, str]:

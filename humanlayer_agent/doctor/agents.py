@@ -25,6 +25,7 @@ from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warnin
 from humanlayer_agent.errors import ConfigError, StoreError
 from humanlayer_agent.hooks import client
 from humanlayer_agent.hooks.coding_agents import AGENTS, CodingAgent
+from humanlayer_agent.hooks.gateway.clients import kept_addresses
 from humanlayer_agent.hooks.hook_settings import (
     kept_ask,
     lines_of,
@@ -197,7 +198,12 @@ def _is_behind(entry: dict[str, Any]) -> bool:
     words = _words(entry)
     program = os.path.basename(words[0]) if words else ""
     ours = program in ("hla", "humanlayer-agent") and words[1:2] == ["mcp"]
-    return ours or ("humanlayer_agent.cli", "mcp") in itertools.pairwise(words)
+    listens = not words and _address(entry) in kept_addresses()
+    return ours or listens or ("humanlayer_agent.cli", "mcp") in itertools.pairwise(words)
+
+
+def _address(entry: dict[str, Any]) -> str:
+    return str(entry.get("httpUrl") or entry.get("url") or "")
 
 
 def _is_hooked(agent: CodingAgent, context: Context) -> bool:
@@ -212,7 +218,7 @@ def _is_hooked(agent: CodingAgent, context: Context) -> bool:
 
 def _put_behind(name: str, entry: dict[str, Any], context: Context) -> str:
     """Return the change that puts the gateway before a server."""
-    words, address = _words(entry), str(entry.get("httpUrl") or entry.get("url") or "")
+    words, address = _words(entry), _address(entry)
     found = shutil.which("hla", path=context.environ.get("PATH", os.defpath))
     ours = [*([found] if found else [sys.executable, "-I", "-m", "humanlayer_agent.cli"]), "mcp", "--name", name]
     if words:
@@ -224,8 +230,8 @@ def _put_behind(name: str, entry: dict[str, Any], context: Context) -> str:
         change = f'"type": "local", "command": {json.dumps(ours)}'
     else:
         change = f"command {json.dumps(ours[0])}, args {json.dumps(ours[1:])}"
-    token = ", in the place of its address; a token goes into a variable that --bearer-env names" if not words else ""
-    return f"Put there for {name}: {change}{token}."
+    secret = ", in the place of its address; secrets go by --bearer-env and --header-from" if not words else ""
+    return f"Put there for {name}: {change}{secret}."
 
 
 def impersonation(context: Context) -> Iterator[Finding]:

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.tools import InjectedToolArg, InjectedToolCallId, StructuredTool
+from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool
 from langchain_core.tools import tool as langchain_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.types import Command
-from pydantic import AfterValidator, AliasChoices, AliasPath, BaseModel, Field, SecretStr
+from pydantic import AfterValidator, AliasChoices, AliasPath, BaseModel, Field, PrivateAttr, SecretStr
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, Tool, ToolApproved, ToolDenied
 from pydantic_ai.messages import ToolReturnPart
 
@@ -52,11 +52,16 @@ class Thread:
     def __init__(self, scene: Scene, gate: Gate, way: str = "invoke") -> None:
         self.scene, self.gate, self.way, self.kept = scene, gate, way, InMemorySaver()
         self.messages: list[Any] = []
+        self.waits: Any = None
         assert self._go(None, {"messages": "go"}, "ask me")
 
     def resume(self, user: Any, *said: dict[str, Any]) -> bool:
         """Whether it still waits."""
-        return [self._go(user, Command(resume=each)) for each in said][-1]
+        return [self._go(user, Command(resume={self.waits.id: each})) for each in said][-1]
+
+    def go_on(self, user: Any, given: Any = None) -> bool:
+        """Whether it still waits, where the app resumes it otherwise."""
+        return self._go(user, given)
 
     def _go(self, user: Any, given: Any, *calls: str) -> bool:
         agent = create_agent(
@@ -71,7 +76,8 @@ class Thread:
         else:
             state = agent.invoke(given, thread, durability="sync")
         self.messages = state["messages"]
-        return bool(state.get("__interrupt__"))
+        (self.waits,) = state.get("__interrupt__") or (None,)
+        return self.waits is not None
 
 
 @WAYS
@@ -126,6 +132,45 @@ def test_one_of_two_does_not_answer_for_the_other(
     assert graph.resume(BOB, second) == (second is LOOK)
     assert scene.ran == ran
     assert votes(gate) == [("app:alice", "approve"), *([] if second is LOOK else [("app:bob", second["type"])])]
+
+
+class Killed(BaseException):
+    """In the place of kill -9."""
+
+
+@WAYS
+@pytest.mark.parametrize("form", ["by the id", "by itself"])
+@pytest.mark.parametrize("then", [None, LOOK], ids=["goes on", "looks"])
+def test_an_answer_that_was_stored_before_a_kill_is_nobodys(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, form: str, then: Any, way: str
+) -> None:
+    """LangGraph keeps what a graph is resumed with before anything of it runs: not who has said it."""
+
+    def killed(*_: Any) -> Any:
+        raise Killed
+
+    gate = scene.gate()
+    graph = Thread(scene, gate, way)
+    said = {graph.waits.id: APPROVE} if form == "by the id" else APPROVE
+    with monkeypatch.context() as patch:
+        patch.setattr(ApprovalMiddleware, "_user", killed)  # after the interrupt has returned, and stored it
+        patch.setattr(ApprovalMiddleware, "_resumed", killed if form == "by itself" else ApprovalMiddleware._resumed)
+        with pytest.raises(Killed):
+            graph.go_on(MALLORY, Command(resume=said))
+    assert graph.go_on(ALICE, then and Command(resume={graph.waits.id: then}))
+    assert (votes(gate), scene.ran) == ([], [])
+    assert not graph.resume(ALICE, APPROVE)
+    assert (votes(gate), scene.ran) == ([("app:alice", "approve")], ["ask me"])
+
+
+def test_an_answer_without_the_id_of_its_interrupt_is_not_counted(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = scene.gate()
+    graph = Thread(scene, gate)
+    assert graph.go_on(ALICE, Command(resume=APPROVE))
+    assert (votes(gate), scene.ran) == ([], [])
+    assert "Resume the graph by the id of its interrupt" in caplog.text
 
 
 def test_an_answer_that_could_not_be_recorded_was_not_given(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,6 +257,48 @@ def test_what_a_langchain_tool_gets_is_judged(
     seen = [each["command"] for each in events(gate, "decision.evaluated")]
     assert seen == ([] if judged is None else [f"{TOOL}({json.dumps(judged)})"])
     assert judged is not None or told.startswith("Not executed: act does not take what it is given")
+
+
+@WAYS
+@pytest.mark.parametrize("good", [1, 2])
+def test_a_validator_that_makes_something_else_each_time(scene: Scene, good: int, way: str) -> None:
+    """What runs is what was judged: the tool does not validate it once more. Where that differs already, nothing runs."""
+    times: list[str] = []
+
+    def changing(what: str) -> str:
+        times.append(what)
+        return what if len(times) <= good else "deny"
+
+    class Changing(BaseModel):
+        what: Annotated[str, AfterValidator(changing)]
+
+    told = called(scene, scene.gate(), acting(scene, Changing), {"what": "good"}, way)
+    assert (scene.ran, len(times)) == (["good 2"] if good == 2 else [], 2)
+    assert ("not what was permitted" in told) == (good == 1), told
+
+
+@WAYS
+def test_a_tool_keeps_its_state_and_calls_others(scene: Scene, way: str) -> None:
+    """The tool that runs is the one that the app has: what it keeps is there afterwards, and what it calls is called."""
+
+    class Counting(BaseTool):
+        name: str = TOOL
+        description: str = "Acts."
+        args_schema: type[BaseModel] = Given
+        count: int = 0
+        inner: Any = None
+        _kept: list[str] = PrivateAttr(default_factory=list)
+
+        def _run(self, what: str, times: int = 2) -> str:
+            self.count += 1
+            self._kept.append(what)
+            more = [self.inner.invoke({"what": "in_ner"})] if self.inner else []
+            return " ".join([scene.act(what), *more])
+
+    tool = Counting(inner=Counting())
+    assert called(scene, scene.gate(), tool, {"what": "go_od"}, way) == "did good did inner"
+    assert (tool.count, tool._kept, tool.inner.count) == (1, ["good"], 1)
+    assert tool.invoke({"what": "al_one"}) == "did alone did inner"
 
 
 @WAYS

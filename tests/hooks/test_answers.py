@@ -72,6 +72,7 @@ def test_commands(machine: Machine, command: str, verdict: str, says: str) -> No
         ("Monitor", {"command": "tail -f log"}, ""),
         ("Monitor", {"command": "rm -rf /srv/x"}, "ask"),
         ("Write", {"file_path": "a.txt", "content": "x" * 3_000_000}, ""),
+        ("Write", {"file_path": "/etc/cron.d/x", "content": "x" * 3_000_000}, "ask"),
         ("Write", {"file_path": "/etc/x", "content": "x" * 3_000_000}, "ask"),
         ("Task", {"prompt": "rm -rf /"}, ""),
         ("Skill", {"skill": "review"}, "ask"),  # its lines !`command` are told to no hook

@@ -54,6 +54,7 @@ def patch(*lines: str) -> dict[str, str]:
         ("Bash", {"command": "less a.txt"}, "deny"),
         ("Bash", {"command": "cat a.txt | env LESS=-x /usr/bin/less"}, "deny"),
         ("Bash", {"command": "bash -c 'vim a.txt'"}, "deny"),
+        ("Bash", {"command": "git log --oneline | tig"}, "deny"),
         ("Bash", {"command": "cat a.txt | head"}, "allow"),
         ("apply_patch", patch("*** Add File: a.txt", "+x"), ""),
         ("apply_patch", patch("*** Add File: a.txt", "+x", "*** Delete File: /etc/hosts"), "deny"),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from humanlayer_agent.hooks.coding_agents import AGENTS
-from humanlayer_agent.testing.patience import until
+from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.hooks.conftest import COMMANDS, Answered, Machine, Waiting, inputs_of, short_of_time
 
 Ask = Callable[..., Waiting]
@@ -74,6 +74,17 @@ def test_killed(ask: Ask, agent: str) -> None:
     again.say("approve")
     assert let_through(again.answer())
     assert again.store.get(request.id).state == "withdrawn"  # type: ignore[union-attr]
+
+
+def test_killed_agent(ask: Ask, agent: str) -> None:
+    """The hook lives on where its agent is killed, and the shell between them too: nobody reads what it would print."""
+    one = ask(command(agent, "killed-agent"), agent=agent)
+    request = one.request()
+    assert one.process.stdout is not None
+    one.process.stdout.close()
+    one.process.stdout = None
+    one.process.wait(PATIENCE)
+    until(lambda: one.store.get(request.id).state == "withdrawn", "that it is withdrawn")  # type: ignore[union-attr]
 
 
 def test_parallel(ask: Ask, agent: str) -> None:

@@ -59,17 +59,6 @@ def test_what_a_grant_covers_is_asked_of_nobody_again(ask: Callable[..., Waiting
     assert other.answer().verdict == "deny"
 
 
-def test_a_request_ends_with_an_agent_that_was_killed(ask: Callable[..., Waiting]) -> None:
-    """The hook lives on where its agent is killed, and the shell between them too: nobody reads what it would print."""
-    one = ask("curl https://x.invalid/killed")
-    request = one.request()
-    assert one.process.stdout is not None
-    one.process.stdout.close()
-    one.process.stdout = None
-    one.process.wait(PATIENCE)
-    until(lambda: request.id not in {r.id for r in one.store.requests(state="pending")}, "the request is withdrawn")
-
-
 def test_a_human_changes_the_command(ask: Callable[..., Waiting]) -> None:
     one = ask("curl https://x.invalid/edited")
     one.say("edit", edited="ls -la")

@@ -88,11 +88,11 @@ class Guard:
             return 403, "this address is not answered"
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return 405, "only GET, HEAD and POST"
-        host = _only(scope, b"host")
+        host = only_header(scope, b"host")
         if host is None or host.lower() not in self._hosts:
             return 421, "this is not the host that these pages are reached by: for the inbox see `hosts` of the channel"
         if scope["method"] == "POST":
-            origin, site = _only(scope, b"origin"), _only(scope, b"sec-fetch-site")
+            origin, site = only_header(scope, b"origin"), only_header(scope, b"sec-fetch-site")
             if (
                 origin is None
                 or origin.lower() not in self._origins
@@ -104,26 +104,33 @@ class Guard:
         return None
 
 
-def _only(scope: Scope, name: bytes) -> str | None:
-    """The value of a header that is there exactly once."""
+def only_header(scope: Scope, name: bytes) -> str | None:
+    """Return the value of a header that is there exactly once; None where it is not."""
     found = [value for key, value in scope["headers"] if key.lower() == name]
     return found[0].decode("latin-1").strip() if len(found) == 1 else None
+
+
+async def read_body(receive: Receive, limit: int) -> bytes | None:
+    """Return the whole body of a request; None where it has more bytes than that, or its sender has left."""
+    content = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        content += message.get("body", b"")
+        if len(content) > limit:
+            return None
+        if not message.get("more_body"):
+            return bytes(content)
 
 
 async def _body(scope: Scope, receive: Receive) -> Receive | None:
     """A `receive` with the whole body in it; None where it is too large. It is read before anything is done with it."""
     if scope["method"] != "POST":
         return receive
-    content = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return receive
-        content += message.get("body", b"")
-        if len(content) > MAX_BODY:
-            return None
-        if not message.get("more_body"):
-            break
+    content = await read_body(receive, MAX_BODY)
+    if content is None:
+        return None
     sent = False
 
     async def again() -> dict[str, Any]:
@@ -131,6 +138,6 @@ async def _body(scope: Scope, receive: Receive) -> Receive | None:
         if sent:
             return {"type": "http.disconnect"}
         sent = True
-        return {"type": "http.request", "body": bytes(content), "more_body": False}
+        return {"type": "http.request", "body": content, "more_body": False}
 
     return again

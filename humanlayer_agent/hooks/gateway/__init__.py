@@ -6,7 +6,6 @@ and never through the client (MCP's elicitation): that is the agent's side, and 
 """
 
 import itertools
-import os
 import threading
 import time
 from collections import deque
@@ -35,6 +34,7 @@ from humanlayer_agent.hooks.gateway.calls import (
     is_judged,
     protocol_of,
 )
+from humanlayer_agent.hooks.gateway.clients import Client
 from humanlayer_agent.hooks.gateway.doubts import DoubtingDirector
 from humanlayer_agent.hooks.gateway.messages import (
     LONGEST,
@@ -46,7 +46,6 @@ from humanlayer_agent.hooks.gateway.messages import (
     Unfit,
     error,
     from_client,
-    lines,
     written,
 )
 from humanlayer_agent.hooks.gateway.tool_lists import Noticed, ToolLists, digest_of
@@ -122,9 +121,9 @@ class Gateway:
         asker: waits for humans.
         place: which server it is.
         lists: the tools that it has shown.
+        client: where its messages come from, and go to.
         ended: called when there is nothing more to do: the client or the server has gone.
         say: says a line to whoever reads the log of the client.
-        client: the descriptors that the client is read from, and written to.
     """
 
     def __init__(
@@ -134,17 +133,16 @@ class Gateway:
         asker: Waiting,
         place: Place,
         lists: ToolLists,
+        client: Client,
         *,
         ended: Callable[[], None],
         say: Callable[[str], None],
-        client: tuple[int, int] = (0, 1),
     ) -> None:
         self._gate, self._director, self._asker = gate, director, asker
         self._place, self._lists = place, lists
         self._ended, self._say = ended, say
-        self._from, self._to = client
+        self._client = client
         self._upstream: Upstream | None = None
-        self._writing = threading.Lock()
         self._lock = threading.Lock()  # for what follows
         self._calls: dict[Id, _Call] = {}  # what the client has asked, until it is answered
         self._asked: set[Id] = set()  # what the server has asked the client
@@ -181,7 +179,7 @@ class Gateway:
 
     def _read_client(self) -> None:
         try:
-            for line in lines(self._from):
+            for line in self._client.received():
                 if line is None:
                     self._tell(error(None, NOT_A_REQUEST, f"a message may have at most {LONGEST} bytes"))
                 elif line.strip():
@@ -493,12 +491,9 @@ class Gateway:
         self._upstream.send(message)
 
     def _tell(self, message: Message) -> None:
-        """Write a message to the client; where nobody reads it any more, there is nothing more to do."""
-        left = memoryview(written(message))
+        """Send a message to the client; where nobody reads it any more, there is nothing more to do."""
         try:
-            with self._writing:
-                while left:
-                    left = left[os.write(self._to, left) :]
+            self._client.send(message)
         except OSError:
             self._ended()
 

@@ -4,8 +4,11 @@ import concurrent.futures
 import contextlib
 import os
 import queue
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, Protocol
 
 from humanlayer_agent.approvals.conversation import describe
@@ -21,6 +24,11 @@ LAST_S = 2.0
 
 _LOOK_S, _HTTP_S = 0.2, 30.0
 """Seconds between two looks whether there is still a session; seconds to connect."""
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
+_OURS = frozenset(
+    {"host", "accept", "content-type", "content-length", "transfer-encoding", "connection", "last-event-id", "origin"}
+)
+"""Headers that say how we speak. (So do all that begin with mcp-.)"""
 
 
 class ServerGone(Exception):
@@ -107,19 +115,28 @@ class HttpServer:
 
     Args:
         url: its address.
-        token: what it is to be sent as a bearer; "" where that is nothing.
+        headers: what it is to be sent besides, by which it knows us; read anew for each request, so that another
+            program may renew it.
         schema: gives the schema of what a tool is given, where one was seen: some parameters are repeated in headers.
 
     Raises:
-        ConfigError: it is no address that a token may be sent to.
+        ConfigError: it is no address that these may be sent to, or they can't be read.
     """
 
-    def __init__(self, url: str, *, token: str = "", schema: Callable[[str], Any] = lambda tool: None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Sequence["SecretHeader"] = (),
+        schema: Callable[[str], Any] = lambda tool: None,
+    ) -> None:
         from anyio.from_thread import start_blocking_portal
         from mcp.client.streamable_http import streamable_http_client
 
         self._connect = streamable_http_client
-        self._url, self._token, self._schema = _checked(url, token), token, schema
+        self._url, self._secrets, self._schema = _checked(url, bool(headers)), tuple(headers), schema
+        for each in headers:
+            each.value()
         self._arrived: queue.Queue[Message | Unfit] = queue.Queue(MAX_UNREAD)
         self._unsent: Any = None
         self._initialize: object = None
@@ -185,11 +202,13 @@ class HttpServer:
         import httpx2
         from mcp.shared.message import SessionMessage
 
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        async def say_who(request: httpx2.Request) -> None:
+            request.headers.update({each.name: each.value() for each in self._secrets})
+
         timeout = httpx2.Timeout(_HTTP_S, read=None)  # a tool may take its time, and so may an event
         self._unsent, unsent = anyio.create_memory_object_stream[SessionMessage](MAX_UNREAD)
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=timeout) as client,
+            httpx2.AsyncClient(event_hooks={"request": [say_who]}, timeout=timeout) as client,
             self._connect(self._url, http_client=client, max_sse_event_size=LONGEST) as (arrives, send),
             anyio.create_task_group() as group,
         ):
@@ -239,7 +258,62 @@ def _read(item: Any) -> Message | Unfit:
         return why if isinstance(why, Unfit) else Unfit(describe(why))
 
 
-def _checked(url: str, token: str) -> str:
+@dataclass(frozen=True, slots=True)
+class SecretHeader:
+    """A header whose value stands in a variable or a file, and nowhere else: it is never shown.
+
+    Args:
+        name: of the header.
+        source: `env:VARIABLE` or `file:PATH`.
+        prefix: what comes before the value: "Bearer ".
+
+    Raises:
+        ConfigError: it is no such header, or no such place.
+
+    Example:
+        >>> SecretHeader.read("X-Api-Key=env:FORGE_KEY")
+        SecretHeader(name='X-Api-Key', source='env:FORGE_KEY', prefix='')
+    """
+
+    name: str
+    source: str
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        if not _HEADER.fullmatch(self.name) or self.name.lower() in _OURS or self.name.lower().startswith("mcp-"):
+            raise ConfigError(f"{self.name!r} can't be a header that is sent besides")
+        if not re.fullmatch("(?:env|file):.+", self.source):
+            raise ConfigError(
+                f"what is sent as {self.name} comes from env:VARIABLE or file:PATH, and is never given here"
+            )
+
+    @classmethod
+    def read(cls, said: str) -> "SecretHeader":
+        """Return what is written as NAME=SOURCE."""
+        name, _, source = said.partition("=")
+        return cls(name.strip(), source.strip())
+
+    def value(self) -> str:
+        """Return what is sent now.
+
+        Raises:
+            ConfigError: there is nothing that could be.
+        """
+        kind, _, place = self.source.partition(":")
+        try:
+            found = os.environ.get(place, "") if kind == "env" else Path(place).expanduser().read_text().strip()
+        except (OSError, ValueError, RuntimeError) as why:
+            said = why.strerror if isinstance(why, OSError) and why.strerror else "it can't be read"
+            raise ConfigError(f"{place}: {said}: it is to hold what is sent as {self.name}") from None
+        if not found:
+            said = "is not set" if kind == "env" else "is empty"
+            raise ConfigError(f"{place} {said}: it is to hold what is sent as {self.name}")
+        if not (found.isascii() and found.isprintable()):
+            raise ConfigError(f"what {place} holds can't be sent as {self.name}: it is one line of visible ASCII")
+        return self.prefix + found
+
+
+def _checked(url: str, token: bool) -> str:
     from urllib.parse import urlsplit
 
     try:

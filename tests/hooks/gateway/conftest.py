@@ -16,6 +16,7 @@ from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.configuration import build_director, build_gate
 from humanlayer_agent.hooks.gateway import Gateway, Waiting
 from humanlayer_agent.hooks.gateway.calls import Place
+from humanlayer_agent.hooks.gateway.clients import PipedClient
 from humanlayer_agent.hooks.gateway.doubts import DoubtingDirector
 from humanlayer_agent.hooks.gateway.messages import Message, Unfit
 from humanlayer_agent.hooks.gateway.tool_lists import ToolLists
@@ -106,7 +107,7 @@ class Rig:
         self.lists = ToolLists("demo", "./demo")
         self.gateway = Gateway(
             self.gate, self.director, asker, Place("demo", "a client", str(project), str(project), local=True),
-            self.lists, ended=self.ended.set, say=self.said.append, client=(theirs, ours),
+            self.lists, PipedClient(theirs, ours), ended=self.ended.set, say=self.said.append,
         )  # fmt: skip
         self.gateway.serve(self.server)
 

@@ -22,7 +22,7 @@ from humanlayer_agent.processes import reaper
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.support import children
-from tests.support.mcp_client import at_once, text
+from tests.support.mcp_client import Listening, at_once, text
 from tests.support.remote_human import RemoteHuman
 
 pytestmark = [pytest.mark.usefixtures("compiled", "forked_by_clients"), pytest.mark.long]
@@ -47,10 +47,10 @@ rules:
 
 
 class Demo:
-    """A client of the gateway before the demo server."""
+    """A client of the gateway before the demo server, by pipes or by HTTP."""
 
-    def __init__(self, folder: Path, human: RemoteHuman) -> None:
-        self.folder, self.human = folder, human
+    def __init__(self, folder: Path, human: RemoteHuman, way: str = "pipes") -> None:
+        self.folder, self.human, self.way = folder, human, way
         self.project = folder / "project"
         self.project.mkdir()
         self.policy = folder / "policy.yaml"
@@ -59,6 +59,10 @@ class Demo:
     def argv(self, *options: str, server: list[str] | None = None) -> list[str]:
         given = ["--name", "demo", "--project", str(self.project), "--policy", str(self.policy), *options]
         return [*GATEWAY, *given, *(["--", *SERVER, str(self.folder)] if server is None else server)]
+
+    def listening(self, *options: str) -> Listening:
+        """A gateway that serves HTTP."""
+        return Listening(self.argv(*options, server=[]), ["--", *SERVER, str(self.folder)], cwd=self.project)
 
     def talk(
         self,
@@ -69,6 +73,14 @@ class Demo:
         **callbacks: Any,
     ) -> Any:
         """What `use` makes of a client of a gateway that was started for it."""
+        if self.way == "http":
+            if callbacks.get("mode") == "2026-07-28":  # which is not spoken there
+                callbacks["mode"] = "auto"
+            with self.listening(*options) as gateway:
+                try:
+                    return gateway.talk(use, **callbacks)
+                finally:
+                    gateway.ends()
         command, *args = argv or self.argv(*options)
 
         async def main() -> Any:
@@ -130,8 +142,12 @@ def human() -> Iterator[RemoteHuman]:
 
 
 @pytest.fixture
-def demo(tmp_path: Path, human: RemoteHuman) -> Demo:
-    return Demo(tmp_path, human)
+def demo(tmp_path: Path, human: RemoteHuman, request: pytest.FixtureRequest) -> Demo:
+    return Demo(tmp_path, human, getattr(request, "param", "pipes"))
+
+
+both = pytest.mark.parametrize("demo", ["pipes", "http"], indirect=True)
+"""By pipes, and by HTTP."""
 
 
 def is_over(pid: int) -> bool:
@@ -149,6 +165,7 @@ def mailed(client: Client, **changed: str) -> Callable[[], Any]:
 # ---- the rows of the table ----------------------------------------------------------------------------------
 
 
+@both
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 def test_allow(demo: Demo, mode: str) -> None:
     async def use(client: Client) -> Any:
@@ -162,6 +179,7 @@ def test_allow(demo: Demo, mode: str) -> None:
     assert demo.events("run.finished")[0]["status"] == "finished"
 
 
+@both
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 def test_deny(demo: Demo, mode: str) -> None:
     async def use(client: Client) -> Any:
@@ -173,6 +191,7 @@ def test_deny(demo: Demo, mode: str) -> None:
     assert demo.calls == []
 
 
+@both
 def test_ask_and_approve(demo: Demo) -> None:
     async def use(client: Client) -> Any:
         return await at_once(mailed(client), lambda: demo.human.answers("approve"))
@@ -186,6 +205,7 @@ def test_ask_and_approve(demo: Demo) -> None:
     assert (consumed["request"], finished["returncode"]) == (request.id, 0)
 
 
+@both
 def test_an_approval_is_for_these_arguments(demo: Demo) -> None:
     async def use(client: Client) -> Any:
         await at_once(mailed(client), lambda: demo.human.answers("approve"))
@@ -196,6 +216,7 @@ def test_an_approval_is_for_these_arguments(demo: Demo) -> None:
     assert demo.calls == ["send_mail a@example.org hello"]
 
 
+@both
 def test_ask_and_reject_with_words(demo: Demo) -> None:
     async def use(client: Client) -> Any:
         first = await at_once(mailed(client), lambda: demo.human.answers("reject", 'not to "him"\nnow'))
@@ -209,6 +230,7 @@ def test_ask_and_reject_with_words(demo: Demo) -> None:
     assert len(demo.human.asked()) == 1
 
 
+@both
 def test_ask_and_answer_in_words_or_stop_the_run(demo: Demo) -> None:
     async def use(client: Client) -> Any:
         words = await at_once(mailed(client), lambda: demo.human.answers("respond", "use echo"))
@@ -223,6 +245,7 @@ def test_ask_and_answer_in_words_or_stop_the_run(demo: Demo) -> None:
     assert demo.calls == []
 
 
+@both
 def test_an_edit_is_refused(demo: Demo) -> None:
     """A call is what the client has sent, or nothing."""
     edited = 'mcp__demo__send_mail({"to": "b@example.org", "body": "hello"})'
@@ -242,6 +265,7 @@ def test_an_edit_is_refused(demo: Demo) -> None:
     assert demo.calls == []
 
 
+@both
 def test_nobody_answers_in_time(demo: Demo) -> None:
     async def use(client: Client) -> Any:
         return await mailed(client)()
@@ -252,6 +276,7 @@ def test_nobody_answers_in_time(demo: Demo) -> None:
     assert [each.state for each in demo.human.asked()] == ["expired"]
 
 
+@both
 def test_three_at_once_and_the_middle_one_denied(demo: Demo) -> None:
     """Each answer goes to its own call, whatever the order."""
 
@@ -269,6 +294,7 @@ def test_three_at_once_and_the_middle_one_denied(demo: Demo) -> None:
     assert sorted(demo.calls) == ["send_mail a hello", "send_mail c hello"]
 
 
+@both
 def test_one_that_waits_keeps_nothing_else_waiting(demo: Demo) -> None:
     async def use(client: Client) -> Any:
         async with anyio.create_task_group() as group:
@@ -283,6 +309,7 @@ def test_one_that_waits_keeps_nothing_else_waiting(demo: Demo) -> None:
     assert demo.calls[-1] == "send_mail a@example.org hello"
 
 
+@both
 def test_every_agent_is_stopped(demo: Demo) -> None:
     async def use(client: Client) -> Any:
         def stop() -> None:
@@ -299,13 +326,18 @@ def test_every_agent_is_stopped(demo: Demo) -> None:
     assert demo.calls == []
 
 
+@both
 def test_the_gateway_is_killed_while_a_human_is_asked(demo: Demo) -> None:
     """The server ends with it; what was asked leads to nothing, and is asked again by the next one."""
-    process = demo.raw()
-    tell(process, call(1, "send_mail", **MAIL))
+    if demo.way == "http":
+        process, client = (gateway := demo.listening()).process, gateway.calls_elsewhere("send_mail", MAIL)
+    else:
+        process = client = demo.raw()
+        tell(process, call(1, "send_mail", **MAIL))
     first, server = demo.human.next(), demo.pid
-    process.kill()
-    process.communicate()
+    for each in (process, client):
+        each.kill()
+        each.communicate()
     until(lambda: is_over(server), "the server's end")
     (demo.folder / "pid").unlink()
 
@@ -388,6 +420,7 @@ def test_the_server_dies_in_the_middle_of_a_call(demo: Demo) -> None:
 # ---- passed on ------------------------------------------------------------------------------------------------
 
 
+@both
 def test_everything_that_a_server_may_want_of_a_client(demo: Demo) -> None:
     logged: list[Any] = []
     progress: list[Any] = []

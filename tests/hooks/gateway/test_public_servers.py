@@ -11,6 +11,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from tests.hooks.gateway.test_conformance import GATEWAY, at_once, text
+from tests.support.mcp_client import Listening
 from tests.support.remote_human import RemoteHuman
 
 pytestmark = [pytest.mark.usefixtures("compiled", "forked_by_clients"), pytest.mark.long]
@@ -39,16 +40,24 @@ def human() -> Iterator[RemoteHuman]:
     human.store.close()
 
 
-def talk(tmp_path: Path, name: str, use: Any) -> Any:
-    program = PROGRAMS / f"mcp-server-{name}"
-    if not program.exists():
-        pytest.skip(f"allowed in CI: {program.name} is not installed (make test-doors)")
+def program(name: str) -> str:
+    found = PROGRAMS / f"mcp-server-{name}"
+    if not found.exists():
+        pytest.skip(f"allowed in CI: {found.name} is not installed (make test-doors)")
+    return str(found)
+
+
+def options(tmp_path: Path, name: str) -> list[str]:
     (tmp_path / "policy.yaml").write_text(POLICY)
-    given = ["--name", name, "--project", str(tmp_path / "project"), "--policy", str(tmp_path / "policy.yaml")]
+    return ["--name", name, "--project", str(tmp_path / "project"), "--policy", str(tmp_path / "policy.yaml")]
+
+
+def talk(tmp_path: Path, name: str, use: Any) -> Any:
+    given, started = options(tmp_path, name), program(name)
 
     async def main() -> Any:
         server = StdioServerParameters(
-            command=GATEWAY[0], args=[*GATEWAY[1:], *given, "--", str(program)], env=dict(os.environ)
+            command=GATEWAY[0], args=[*GATEWAY[1:], *given, "--", started], env=dict(os.environ)
         )
         async with Client(server) as client:
             await client.list_tools()
@@ -103,3 +112,15 @@ def test_time(tmp_path: Path, project: Path, human: RemoteHuman) -> None:
         })  # fmt: skip
 
     assert "21:00" in text(talk(tmp_path, "time", use))
+
+
+def test_time_by_http(tmp_path: Path, project: Path, human: RemoteHuman) -> None:
+    async def use(client: Client) -> Any:
+        asked = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+        return await client.call_tool("convert_time", asked), await client.call_tool("get_current_time", {})
+
+    with Listening([*GATEWAY, *options(tmp_path, "time")], ["--", program("time")]) as listening:
+        converted, wrong = listening.talk(use)
+        assert "21:00" in text(converted)
+        assert wrong.is_error
+        assert b"its tools are seen for the first time: " in listening.ends()

@@ -1,9 +1,12 @@
 """The real server: over pipes, and by Streamable HTTP with the official SDK's server on loopback."""
 
+import http.server
+import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +19,7 @@ from mcp import Client, StdioServerParameters
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.hooks.gateway import upstreams
 from humanlayer_agent.hooks.gateway.messages import LONGEST, Unfit
-from humanlayer_agent.hooks.gateway.upstreams import HttpServer, ServerGone, StdioServer
+from humanlayer_agent.hooks.gateway.upstreams import HttpServer, SecretHeader, ServerGone, StdioServer
 from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.hooks.gateway.test_conformance import GATEWAY, POLICY, SERVER, text
 from tests.support.remote_human import RemoteHuman
@@ -101,7 +104,7 @@ def test_a_server_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 )
 def test_addresses(url: str, token: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
-        HttpServer(url, token=token)
+        HttpServer(url, headers=[SecretHeader("X-Key", "env:PATH")] if token else ())
 
 
 def test_nobody_is_there() -> None:
@@ -114,6 +117,75 @@ def test_nobody_is_there() -> None:
         with pytest.raises(ServerGone, match="can't be reached"):
             server.send(PING)
         server.close()
+
+
+class Recording(http.server.BaseHTTPRequestHandler):
+    """Answers each request, and keeps its headers."""
+
+    seen: list[dict[str, str]]
+
+    def do_POST(self) -> None:
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.seen.append(dict(self.headers))
+        body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}}).encode()
+        self.send_response(200)
+        for name, value in (("Content-Type", "application/json"), ("Content-Length", str(len(body)))):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_headers_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read at each request: another program may renew what is in the file."""
+    key = tmp_path / "key"
+    key.write_text("one\n")
+    monkeypatch.setenv("FORGE_TOKEN", "secret")
+    handler = type("Handler", (Recording,), {"seen": []})
+    with http.server.HTTPServer(("127.0.0.1", 0), handler) as there:
+        threading.Thread(target=there.serve_forever, daemon=True).start()
+        headers = [SecretHeader("Authorization", "env:FORGE_TOKEN", "Bearer "), SecretHeader("X-Key", f"file:{key}")]
+        server = HttpServer(f"http://127.0.0.1:{there.server_port}/mcp", headers=headers)
+        arrives = server.received()
+        for expected in ("one", "two"):
+            key.write_text(expected)
+            server.send(PING)
+            assert next(arrives) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+            found = {name.lower(): value for name, value in handler.seen[-1].items()}
+            assert (found["authorization"], found["x-key"]) == ("Bearer secret", expected)
+        key.unlink()
+        server.send(PING)
+        with pytest.raises(ServerGone, match="No such file or directory: it is to hold what is sent as X-Key"):
+            list(arrives)
+        server.close()
+        there.shutdown()
+    assert len(handler.seen) == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("X-Key=secret", "comes from env:VARIABLE or file:PATH, and is never given here"),
+        ("X-Key", "comes from env:VARIABLE or file:PATH"),
+        ("=env:PATH", "can't be a header"),
+        ("X Key=env:PATH", "can't be a header"),
+        ("Host=env:PATH", "can't be a header"),
+        ("Mcp-Session-Id=env:PATH", "can't be a header"),
+        ("X-Key=env:NO_SUCH", "NO_SUCH is not set"),
+        ("X-Key=file:/no/such", "/no/such: No such file or directory"),
+        ("X-Key=file:/", "/: Is a directory"),
+        ("X-Key=file:/dev/null", "/dev/null is empty"),
+        ("X-Key=env:TWO_LINES", "what TWO_LINES holds can't be sent as X-Key: it is one line of visible ASCII"),
+    ],
+)
+def test_headers_that_are_none(said: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWO_LINES", "secret\r\nX-Other: y")
+    with pytest.raises(ConfigError) as raised:
+        HttpServer("https://example.org/mcp", headers=[SecretHeader.read(said)])
+    assert why in str(raised.value)
+    assert "secret" not in str(raised.value)
 
 
 @pytest.fixture
