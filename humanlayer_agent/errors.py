@@ -48,6 +48,10 @@ class StoreError(HumanlayerError):
     """Raised where the store can't be read or written: the action is denied."""
 
 
+class StoreUnreachable(StoreError):
+    """Raised where the server of a store does not answer at the moment: whoever waits for a human goes on waiting."""
+
+
 class StoreTampered(StoreError):
     """Raised where the store is not what was written: its schema was changed, or its log set back.
 

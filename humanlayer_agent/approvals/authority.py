@@ -315,7 +315,7 @@ class Authority:
             >>> Authority.alone("os:1000:alice").routes["default"].solo
             True
         """
-        name = _os_user(requester.removeprefix("os:"))[1] if requester.startswith("os:") else ""
+        name = _os_user(requester.removeprefix("os:"))[2] if requester.startswith("os:") else ""
         one = Person(name or requester, tuple(dict.fromkeys((requester, *also))))
         rule = ApprovalRule("default", (one.id,), solo=True, timeout_ms=timeout_ms, valid_for_ms=valid_for_ms)
         return cls((one,), {"default": rule})
@@ -383,6 +383,8 @@ class Authority:
         That takes an identity of the same place (the same Slack team) of theirs: it is another one, or `person_of`
         would have found them. Under the identities of different places one human may be both.
         """
+        if principal.startswith("os:"):  # on one machine one human may be two users
+            return False
         place = principal.partition("/")[0] + "/"
         names = () if who is None else (_members(who),) if who.is_group else who.identities
         return any(name.startswith(place) for name in names)
@@ -535,12 +537,12 @@ def head_count(ids: Iterable[str]) -> int:
 
 
 def _names(identity: str, principal: str) -> bool:
-    """Tell whether `identity` names the one who acts as `principal`."""
+    """Tell whether `identity` names the one who acts as `principal`. A user of no machine is one of any."""
     kind, _, who = identity.partition(":")
     if kind != "os" or not principal.startswith("os:"):
         return _normal(identity) == _normal(principal)
-    (uid, name), (his_uid, his_name) = _os_user(who), _os_user(principal.removeprefix("os:"))
-    return bool(uid or name) and (not uid or uid == his_uid) and (not name or name == his_name)
+    named, his = _os_user(who), _os_user(principal.removeprefix("os:"))
+    return any(named[1:]) and all(said in ("", found) for said, found in zip(named, his, strict=True))
 
 
 def _member_kind(identity: str) -> str:
@@ -556,12 +558,16 @@ def _members(group: Person) -> str:
     return f"{GROUP_KINDS[kind]}:{where.partition('/')[0]}/"
 
 
-def _os_user(text: str) -> tuple[str, str]:
-    """`UID:NAME`, `UID` or `NAME` as uid and name; "" for what is not said. A name of digits is a uid."""
-    first, separator, rest = text.partition(":")
+def _os_user(text: str) -> tuple[str, str, str]:
+    """`UID:NAME`, `UID` or `NAME`, perhaps after `MACHINE/`, as machine, uid and name; "" for what is not said.
+
+    A name of digits is a uid.
+    """
+    machine, _, user = text.rpartition("/")
+    first, separator, rest = user.partition(":")
     if separator or (first.isascii() and first.isdigit()):
-        return first, rest
-    return "", first
+        return machine, first, rest
+    return machine, "", first
 
 
 def _normal(identity: str) -> str:

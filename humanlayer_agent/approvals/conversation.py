@@ -28,7 +28,7 @@ from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.approvals.votes import said
 from humanlayer_agent.approvals.wait import Left, Pause, Talk, Turn, Waits, as_it_is
 from humanlayer_agent.canonical_json import canonical, encodable
-from humanlayer_agent.errors import ChannelError, ConfigError, RunTerminated, StoreError
+from humanlayer_agent.errors import ChannelError, ConfigError, RunTerminated, StoreError, StoreUnreachable
 from humanlayer_agent.keys.signing import Signer, process_signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.needs_line import wants_hold
@@ -427,6 +427,8 @@ class Asking:
     def _pending(self, request: ApprovalRequest) -> bool:
         try:
             found = self._store.get(request.id)
+        except StoreUnreachable:  # it may be back before the human has answered
+            return True
         except StoreError:  # an answer could not be recorded either
             return False
         return found is not None and found.state == "pending"
@@ -506,10 +508,13 @@ class Asking:
         """
         begin = self._monotonic()
         while self.stopped is None:
-            if self._store.is_news(request.id):
-                reached = self._store.get(request.id)
-                if reached is None or reached.state != "pending":
-                    return (yield from self._conclude(request, reached))
+            try:
+                looked = self._store.is_news(request.id)
+                reached = self._store.get(request.id) if looked else None
+            except StoreUnreachable:  # it is restarted, perhaps; nothing runs without it
+                looked = False
+            if looked and (reached is None or reached.state != "pending"):
+                return (yield from self._conclude(request, reached))
             left = deadline - self._monotonic()
             if left <= 0 or self._clock() >= request.expires:
                 self._store.expire(request.id)

@@ -86,7 +86,7 @@ def user(context: Context) -> Iterator[Finding]:
     elif os.geteuid() != os.getuid():
         yield failed("this program runs with another user's rights (setuid)", "Remove the setuid bit.")
     else:
-        uid, _, name = context.requester.removeprefix("os:").partition(":")
+        uid, _, name = context.requester.removeprefix("os:").rpartition("/")[2].partition(":")
         yield ok(f"you are {name or 'a user without a name'} (uid {uid}), not root")
 
 

@@ -18,6 +18,7 @@ from humanlayer_agent.confine.kept_files import KeptFiles
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError, StoreError, StoreTampered
 from humanlayer_agent.locations import anchor_folder, default_store_path, is_address, kept_folder, store_location
+from humanlayer_agent.processes.identity import machine_name
 from humanlayer_agent.safe_text import one_line
 from humanlayer_agent.store import schema as store_schema
 from humanlayer_agent.store.access import name_of, open_store
@@ -95,6 +96,7 @@ def _reached() -> Iterator[Finding]:
         )
     else:
         yield ok(f"the store answers ({where}), to a role of the {part}s")
+    yield ok(f"users of this machine are known there as os:{machine_name()}/UID:NAME")
     if not private:
         yield warning(
             "what is said to the store is not encrypted: who is on the way can read it, and answer in its place",

@@ -8,11 +8,13 @@ import os
 import pwd
 import re
 import secrets
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from humanlayer_agent.locations import read_own_json, state_path, write_own_json
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.locations import is_address, read_own_json, state_path, store_location, write_own_json
 
 _UNKNOWN = "-"
 _ENDED = "ended"
@@ -26,12 +28,26 @@ _OUTERMOST = "pid[4026531836]"  # the number that Linux gives the machine's own 
 
 
 def os_user() -> str:
-    """The stable identity of the user this process runs as: `os:<uid>:<name>`."""
-    uid = os.getuid()
+    """The stable identity of the user this process runs as: `os:<uid>:<name>`.
+
+    Where the configured store is on a server, that of a user of this machine: `os:<machine>/<uid>:<name>`.
+    """
+    uid, name = os.getuid(), ""
+    with suppress(KeyError):
+        name = pwd.getpwuid(uid).pw_name
+    return f"os:{machine_name()}/{uid}:{name}" if _is_on_a_server() else f"os:{uid}:{name}"
+
+
+def machine_name() -> str:
+    """Return what this machine is called in identities of its users: the beginning of its id."""
+    return machine()[:12]
+
+
+def _is_on_a_server() -> bool:
     try:
-        return f"os:{uid}:{pwd.getpwuid(uid).pw_name}"
-    except KeyError:
-        return f"os:{uid}:"
+        return is_address(store_location())
+    except ConfigError:  # no store can be opened then
+        return False
 
 
 def identity(pid: int | None = None) -> str:

@@ -91,6 +91,31 @@ def test_people_who_can_not_be_told_apart(people: tuple[Person, ...], why: str) 
         Authority(people, {})
 
 
+def test_a_user_of_one_machine_is_none_of_another() -> None:
+    """Whoever is called alice on a machine of their own is not the alice of ours."""
+    here, there = "0123456789ab", "ba9876543210"
+    ours = Authority((Person("alice", (f"os:{here}/alice",)), Person("bob", ("os:bob",))), {})
+    for principal in (f"os:{here}/1000:alice", f"os:{here}/1:alice"):
+        assert getattr(ours.person_of(principal), "id", None) == "alice"
+    for principal in (
+        f"os:{there}/1000:alice",
+        "os:1000:alice",
+        f"os:{here}/1000:",
+        f"os:{here}/alice:1000",
+        "os:alice",
+    ):
+        assert ours.person_of(principal) is None, principal
+    for principal in (f"os:{here}/7:bob", f"os:{there}/8:bob", "os:9:bob"):  # who is named without a machine
+        assert getattr(ours.person_of(principal), "id", None) == "bob"
+    both = Authority((Person("alice", (f"os:{here}/alice",)), Person("any", ("os:alice",))), {})
+    assert both.person_of(f"os:{here}/1000:alice") is None, "two might be meant"
+
+
+def test_two_users_of_one_machine_may_be_one_human() -> None:
+    alice = Person("alice", ("os:0123456789ab/alice",))
+    assert not Authority((alice,), {}).is_told_apart(alice, "os:0123456789ab/0:root")
+
+
 def test_a_mapping_of_people() -> None:
     assert Authority({"alice": ALICE}, {}).person_of("slack:T1/U1") == ALICE  # type: ignore[arg-type]
 

@@ -1,5 +1,6 @@
 """Hooks whose store is on a server: each machine has a home and a process that judges of its own, and one log for all."""
 
+import os
 import shutil
 import socket
 import sys
@@ -13,15 +14,21 @@ import psycopg
 import pytest
 
 from humanlayer_agent.hooks import client, log_proof
-from humanlayer_agent.locations import PASSPHRASE_VARIABLE
 from humanlayer_agent.store.postgres.postgres_store import make_store
 from humanlayer_agent.store.postgres.structure import ROLES
 from humanlayer_agent.testing.patience import PATIENCE
 from tests.hooks.conftest import HOOK, Machine, Waiting
 from tests.support import children
-from tests.support.keys import PASSPHRASE, make_key, passphrase_file
+from tests.support.keys import PASSPHRASE, make_key
 from tests.support.postgres import LocalServer, local_server
 
+_TEAM = """\
+version: 1
+signers: ["KEY"]
+people: {me: {os_user: "USER"}}
+channels: {terminal: {type: terminal}}
+routes: {default: {approvers: [me], solo: true, steps: [{to: terminal}]}}
+"""
 _CHANNELS = ".config/humanlayer-agent/channels.yaml"
 
 
@@ -40,10 +47,10 @@ def url(postgres: LocalServer) -> Iterator[str]:
 def approver(url: str, tmp_path_factory: pytest.TempPathFactory) -> Machine:
     """The machine of who approves: the signing key is here, and nowhere else."""
     made = Machine(tmp_path_factory.mktemp("approver"), store=url.replace("user=postgres", "user=one_approver"))
-    make_key(made.home / ".local/share/humanlayer-agent/signing.key")
-    init = [sys.executable, "-m", "humanlayer_agent.cli", "init", "--yes"]
-    env = {**made.env, PASSPHRASE_VARIABLE: str(passphrase_file(made.home))}
-    children.run(init, env=env, cwd=made.project, check=True, capture_output=True)
+    key = make_key(made.home / ".local/share/humanlayer-agent/signing.key").fingerprint
+    (made.home / _CHANNELS).parent.mkdir(parents=True)
+    (made.home / _CHANNELS).write_text(_TEAM.replace("KEY", key).replace("USER", str(os.getuid())))
+    (made.home / _CHANNELS).chmod(0o600)
     return made
 
 
@@ -93,6 +100,9 @@ def test_who_asks_is_answered_from_another_machine(agent: Machine, approver: Mac
     assert (answered.code, answered.verdict) == (0, "allow"), answered
     types = [entry.event["type"] for entry in one.store.events(request=request.id)]
     assert [t for t in types if t in ("request.approved", "permit.consumed")] == ["request.approved", "permit.consumed"]
+    (vote,) = one.store.votes(request.id)
+    machines = {each.removeprefix("os:").partition("/")[0] for each in (vote.approver.principal, request.requester)}
+    assert len(machines) == 2, machines
 
 
 def test_an_answer_that_the_servers_log_does_not_have_is_not_believed(

@@ -135,6 +135,16 @@ def test_a_machine_has_one_id_that_only_its_user_reads(own_user: Path, monkeypat
     assert first not in kept.read_text()
 
 
+def test_a_user_is_one_of_this_machine_where_the_store_is_on_a_server(
+    own_user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUMANLAYER_STORE", str(own_user / "store.sqlite3"))
+    _, plain = identity.os_user().split(":", 1)
+    monkeypatch.setenv("HUMANLAYER_STORE", "postgresql://one@db.example.com/humanlayer")
+    assert identity.os_user() == f"os:{identity.machine()[:12]}/{plain}"
+    assert os.getuid() == int(plain.split(":")[0])
+
+
 def test_a_state_folder_that_was_copied_or_is_shared_makes_no_two_machines_one(
     own_user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

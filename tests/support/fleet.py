@@ -46,7 +46,7 @@ class Agents:
         self._about = about
         self._lock = threading.Lock()
         self._ran = os.open(about["ran"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        self.told: dict[str, Any] = {"allowed_ms": [], "permits": [], "refused": [], "denials": Counter()}
+        self.told: dict[str, Any] = {"allowed": [], "permits": [], "refused": [], "denials": Counter()}
 
     def work(self) -> dict[str, Any]:
         """Work for so many seconds; returns what they were told."""
@@ -76,6 +76,8 @@ class Agents:
             )  # fmt: skip
             self._do(gate, f"ls {name}")  # the run begins
             ready.wait()
+            with self._lock:
+                self.told["allowed"].clear()  # all begin at once, which is none of what is measured
             end, number = time.monotonic() + self._about["seconds"], 0
             pause = threading.Event()
             while not pause.wait(moments.expovariate(self._about["rate"])) and time.monotonic() < end:
@@ -110,7 +112,7 @@ class Agents:
                 os.write(self._ran, f"{found.request_id} {found.id}\n".encode())
                 self.told["permits"].append(found.id)
                 if not found.request_id:
-                    self.told["allowed_ms"].append(round(took, 2))
+                    self.told["allowed"].append((time.monotonic(), round(took, 2)))
         if denial is None:
             gate.finish(found, Outcome(0))
 

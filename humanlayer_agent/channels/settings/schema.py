@@ -26,7 +26,8 @@ Email = Annotated[str, Field(pattern=r"^[^\s@<>,;:\"()]{1,64}@[A-Za-z0-9.-]{1,19
 OwnAddress = Annotated[str, Field(pattern=r"^[^\s@<>,;:\"()+]{1,16}@[A-Za-z0-9.-]{1,190}$")]
 """An address of ours: its local part is short, so that a plus sign and a token (48 characters) fit behind it."""
 PublicUrl = Annotated[str, Field(pattern=r"^https?://[A-Za-z0-9.\[\]:-]+(/[A-Za-z0-9._~/-]*)?$")]
-OsUser = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.$-]{0,63}$")]
+OsUser = Annotated[str, Field(pattern=r"^([0-9a-f]{12}/)?[A-Za-z0-9_][A-Za-z0-9_.$-]{0,63}$")]
+"""A name or a uid; after the name of a machine (`processes.identity.machine_name`), of that machine alone."""
 AppUser = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,99}$")]
 """A user of a program that embeds a Gate and knows its users itself (`Gate.answer`)."""
 Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]

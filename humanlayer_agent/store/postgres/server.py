@@ -19,7 +19,7 @@ from psycopg import conninfo
 from psycopg.types.string import StrDumper
 from psycopg.waiting import Ready
 
-from humanlayer_agent.errors import ConfigError, StoreError
+from humanlayer_agent.errors import ConfigError, StoreError, StoreUnreachable
 from humanlayer_agent.store.log_position import LogPosition
 from humanlayer_agent.store.postgres import structure
 
@@ -36,7 +36,7 @@ REREAD_S = 5.0
 """Seconds after which a request is read again, whatever was heard of it."""
 
 _MANY = 10_000
-_CLOCK = "the database"
+_SERVES_SINCE = "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint"
 _READS = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT humanlayer.now_ms()"
 _WRITES = "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT humanlayer.begin_write()"
 _STREAM = "NOT INDEXED"
@@ -139,10 +139,15 @@ class Session:
         self._link = link
         self._address = address
         self.now = 0
+        self.serves_since = 0
 
     def clock(self) -> tuple[str, int]:
-        """Return the database's clock: its name, and the time when this transaction began to read or write."""
-        return _CLOCK, self.now
+        """Return the database's clock: its name, and the time when this transaction began to read or write.
+
+        Its name says since when the server serves: nobody could give a sign of life while it did not, so that older
+        signs are as old as another clock's.
+        """
+        return f"the database since {self.serves_since}", self.now
 
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Any:
         text = translated(statement)
@@ -360,7 +365,7 @@ class Server:
             raise StoreError(f"the store {self.place} was opened before a fork: open it anew in the child process")
 
     def _connect(self) -> Session:
-        if self._link is not None and self._link.closed:
+        if self._link is not None and (self._link.closed or self._is_dead(self._link)):
             self._drop()
         if self._session is None:
             with reported(self._address):
@@ -368,6 +373,7 @@ class Server:
             session = Session(link, self._address)
             try:
                 session.execute(self._settings())
+                (session.serves_since,) = session.execute(_SERVES_SINCE).fetchone()
                 structure.check(session, self.place)
                 link.adapters.register_dumper(str, StrDumper)
             except BaseException:
@@ -375,6 +381,21 @@ class Server:
                 raise
             self._link, self._session = link, session
         return self._session
+
+    def _is_dead(self, link: _Link) -> bool:
+        """Tell whether the server has closed the connection since it was used: nobody knows what becomes of what is
+        sent on such a one.
+        """
+        if self._in_transaction():
+            return False
+        poll = select.poll()
+        poll.register(link.pgconn.socket, select.POLLIN)
+        try:
+            while poll.poll(0):  # a notice, a farewell and then the end
+                link.pgconn.consume_input()
+        except psycopg.Error:
+            return True
+        return link.pgconn.status != psycopg.pq.ConnStatus.OK
 
     def _settings(self) -> str:
         """What holds for a session. Whatever a server or a role has as its default, a commit is on the disk."""
@@ -488,7 +509,8 @@ def reported(address: Address) -> Iterator[None]:
         yield
     except psycopg.Error as error:
         said = " ".join(str(error).split()) or type(error).__name__
-        raise StoreError(f"the store {address.place}: {address.without_password(said)}") from error
+        kind = StoreUnreachable if isinstance(error, psycopg.OperationalError) else StoreError
+        raise kind(f"the store {address.place}: {address.without_password(said)}") from error
     except (ValueError, OverflowError) as error:  # text that is not Unicode, an integer too large
         raise StoreError(f"the store {address.place} can't hold this: {error}") from error
 

@@ -14,7 +14,7 @@ from humanlayer_agent.errors import StoreError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.store.postgres.postgres_store import PostgresStore, make_store
-from humanlayer_agent.store.postgres.structure import ROLES, TABLES
+from humanlayer_agent.store.postgres.structure import ROLES
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY, ScriptedApprovers, ScriptedAsker, ScriptedDirector
 from tests.support.postgres import LocalServer
 
@@ -84,19 +84,69 @@ ROW = {
 }
 
 
-def statements() -> list[str]:
-    """Every kind of statement on every table, with everything that would make an approval."""
+APPROVALS = (
+    "SELECT (SELECT count(*) FROM humanlayer.vote) + (SELECT count(*) FROM humanlayer.resumption) "
+    "+ (SELECT count(*) FROM humanlayer.given_grant) + (SELECT count(*) FROM humanlayer.request WHERE state = 'approved') "
+    "+ (SELECT count(*) FROM humanlayer.permit WHERE request_id IS NOT NULL)"
+)
+"""How many rows there are of which one might be an approval, or come of one."""
+
+DECOYS = "".join(f"CREATE TEMP TABLE {table} AS SELECT * FROM humanlayer.{table};" for table in ("vote", "request"))
+"""Tables of the session's own, in the way of ours."""
+
+
+def statements(mallory: psycopg.Connection[Any], request: ApprovalRequest) -> list[str]:
+    """Every kind of statement on everything that the catalog names, with everything that would make an approval."""
+    words = (request.id, request.action.run_id, request.digest, "approved", "approve", "x")
+    candidates = {
+        "text": [f"'{word}'" for word in words],
+        "text[]": [f"ARRAY['{word}']" for word in words],
+        "bigint": ["0", "1", "9999999999999"],
+        "boolean": ["true", "false"],
+        "bytea": ["'x'"],
+    }
+
+    def values(kind: str) -> list[str]:
+        return [f"{each}::{kind}" for each in (*candidates.get(kind, ()), "NULL")]
+
+    def asked(query: str) -> list[Any]:
+        return mallory.execute(query).fetchall()  # type: ignore[call-overload, no-any-return]
+
+    ours = "'humanlayer'::regnamespace"
     found = [f"INSERT INTO {table} {row}" for table, row in ROW.items()]
-    found += [f"{verb} {table}" for table in TABLES for verb in ("DELETE FROM", "TRUNCATE", "DROP TABLE")]
-    found += [f"ALTER TABLE {table} DISABLE TRIGGER ALL" for table in TABLES]
-    found += [f"CREATE TRIGGER mine BEFORE INSERT ON {table} EXECUTE FUNCTION refuse()" for table in TABLES]
+    relations = [name for (name,) in asked(f"SELECT relname FROM pg_class WHERE relnamespace = {ours}")]
+    assert relations
+    for name in relations:
+        found += [f"{verb} humanlayer.{name}" for verb in ("DELETE FROM", "TRUNCATE", "DROP TABLE", "DROP INDEX")]
+        found.append(f"ALTER TABLE humanlayer.{name} DISABLE TRIGGER ALL")
+        found.append(f"CREATE TRIGGER mine BEFORE INSERT ON humanlayer.{name} EXECUTE FUNCTION humanlayer.refuse()")
+    columns: dict[str, list[tuple[str, str]]] = {}
+    for table, column, kind in asked(
+        "SELECT relname, attname, format_type(atttypid, NULL) FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid "
+        f"WHERE relnamespace = {ours} AND relkind IN ('r', 'v', 'm', 'p', 'f') AND attnum > 0 ORDER BY 1, attnum"
+    ):
+        columns.setdefault(table, []).append((column, kind))
+    for table, those in columns.items():
+        found += [f'UPDATE humanlayer.{table} SET "{name}" = {each}' for name, kind in those for each in values(kind)]
+        named = ", ".join(f'"{name}"' for name, _ in those)
+        for n in range(max(map(len, candidates.values()))):
+            row = ", ".join(values(kind)[min(n, len(values(kind)) - 1)] for _, kind in those)
+            found.append(f"INSERT INTO humanlayer.{table} ({named}) VALUES ({row})")
+    functions = asked(
+        "SELECT proname, array(SELECT format_type(each, NULL) FROM unnest(proargtypes) AS each), prokind::text "
+        f"FROM pg_proc WHERE pronamespace = {ours}"
+    )
+    assert functions
+    for name, kinds, how in functions:
+        for n in range(max(map(len, candidates.values())) + 1):
+            given = ", ".join(values(kind)[min(n, len(values(kind)) - 1)] for kind in kinds)
+            found.append(f"{'CALL' if how == 'p' else 'SELECT'} humanlayer.{name}({given})")
     return [
         *found,
+        # The function that lets an allow of the policy's own run knows nothing of requests.
+        f"SELECT humanlayer.admit(repeat('d', 32), '{request.action.run_id}', '', repeat('0', 64), 9, 0, '', '', '{{}}', '', 0)",
         "SET session_replication_role = replica",
         "UPDATE request SET state = 'approved', decided = created + 1",
-        "UPDATE request SET needed = 0",
-        "UPDATE request SET digest = repeat('0', 64)",
-        "UPDATE vote SET answer = 'approve'",
         "UPDATE permit SET state = 'consumed' WHERE request_id IS NOT NULL",
         "INSERT INTO permit (id, run_id, request_id, digest, issued, use_by) "
         "SELECT repeat('c', 32), run_id, id, digest, created, expires FROM request",
@@ -111,40 +161,60 @@ def statements() -> list[str]:
     ]
 
 
+def approving(url: str, request: ApprovalRequest) -> list[str]:
+    """The statements by which a role makes something that might be an approval; nothing of them stays."""
+    made = []
+    with psycopg.connect(url, autocommit=True) as mallory:
+        tried = statements(mallory, request)
+        for before in ("", DECOYS):
+            mallory.execute(f"SET search_path = humanlayer; {before}")  # type: ignore[call-overload]
+            for statement in tried:
+                with suppress(psycopg.Error), mallory.transaction(force_rollback=True):
+                    mallory.execute(statement)  # type: ignore[call-overload]
+                    mallory.execute("SET CONSTRAINTS ALL IMMEDIATE")
+                    if mallory.execute(APPROVALS).fetchone() != (0,):
+                        made.append(statement)
+    return made
+
+
 def test_no_statement_of_an_agents_role_makes_an_approval_that_counts(
     as_role: Callable[[str], str], request_of_agent: Any, url: str
 ) -> None:
     """All tables, all functions; each by itself, and after tables of the session's own stand in the way of ours."""
     store, request = request_of_agent
-    decoys = "".join(f"CREATE TEMP TABLE {table} AS SELECT * FROM humanlayer.{table};" for table in ("vote", "request"))
-    with psycopg.connect(as_role("agent"), autocommit=True) as mallory:
-        done = []
-        for before in ("", decoys):
-            mallory.execute(f"SET search_path = humanlayer; {before}")  # type: ignore[call-overload]
-            for statement in statements():
+    assert approving(as_role("agent"), request) == []
+    with psycopg.connect(as_role("agent"), autocommit=True) as mallory:  # and one after the other, to stay
+        for statement in statements(mallory, request):
+            if not statement.startswith(
+                ("UPDATE humanlayer.run", "UPDATE humanlayer.request", "INSERT INTO humanlayer.halt")
+            ):
                 with suppress(psycopg.Error):
                     mallory.execute(statement)  # type: ignore[call-overload]
-                    done.append(statement)
-            mallory.execute("SET search_path = humanlayer")
-        functions = mallory.execute(
-            "SELECT proname, pronargs, prorettype = 'trigger'::regtype FROM pg_proc "
-            "WHERE pronamespace = 'humanlayer'::regnamespace"
-        ).fetchall()
-        for name, count, _ in functions:
-            with suppress(psycopg.Error):
-                mallory.execute(f"SELECT humanlayer.{name}({', '.join(['NULL'] * count)})")  # type: ignore[call-overload]
-        # The function that lets an allow of the policy's own run knows nothing of requests.
-        with suppress(psycopg.Error):
-            mallory.execute(
-                "SELECT * FROM admit(repeat('d', 32), 'run-1', '', repeat('0', 64), 9, 0, '', '', '{}', '', 0)"
-            )
-    assert [each for each in done if "pg_temp" not in each and not each.startswith(("DROP TABLE", "DELETE", "TRUNCATE"))
-            and "request" not in each and "vote" not in each] == []  # fmt: skip
     with psycopg.connect(url, autocommit=True) as owner:
-        counted = "SELECT (SELECT count(*) FROM humanlayer.vote), (SELECT state FROM humanlayer.request)"
-        assert owner.execute(counted).fetchone() == (0, "pending")
+        assert owner.execute(APPROVALS).fetchone() == (0,)
     assert not isinstance(store.permit(request, TEAM.authority, use_by_ms=10_000), Permit)
     assert store.verify().intact
+
+
+PLANTED = (
+    "CREATE FUNCTION humanlayer.planted(text) RETURNS void LANGUAGE sql SECURITY DEFINER "
+    f"AS 'INSERT INTO humanlayer.vote {ROW['vote'].replace(chr(39), chr(39) * 2).replace('FROM request', 'FROM humanlayer.request')}'",
+    "CREATE VIEW humanlayer.planted AS SELECT * FROM humanlayer.request; "
+    "GRANT UPDATE ON humanlayer.planted TO humanlayer_agents; ALTER TABLE humanlayer.request DISABLE TRIGGER ALL",
+    "GRANT INSERT ON humanlayer.resumption TO humanlayer_agents",
+)
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=["function", "view", "right"])
+def test_whatever_is_added_is_tried(
+    planted: str, as_role: Callable[[str], str], request_of_agent: Any, url: str
+) -> None:
+    """A function, a table or a right that the next version has is tried as those of today are."""
+    _, request = request_of_agent
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute(planted)  # type: ignore[call-overload]
+        owner.execute("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA humanlayer TO humanlayer_agents")
+    assert approving(as_role("agent"), request)
 
 
 def test_the_owner_who_forges_gets_no_further(request_of_agent: Any, url: str) -> None:
