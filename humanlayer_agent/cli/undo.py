@@ -117,6 +117,7 @@ class _Target:
         plan: what an undo would do.
         manifests: what was kept.
         committed: files that only git can bring back.
+        stays: files that are new, and stay all the same.
     """
 
     name: str
@@ -125,6 +126,7 @@ class _Target:
     plan: "Plan"
     manifests: "tuple[Manifest, ...]"
     committed: tuple[str, ...] = ()
+    stays: tuple[str, ...] = ()
 
     @property
     def beyond(self) -> list[str]:
@@ -147,6 +149,8 @@ def ls(
     Examples: hla undo ls;  hla undo ls --run 3f2a;  hla undo ls --all --format jsonl
     """
     human_only("undo ls", "looks at what can be undone", store)
+    from humanlayer_agent.confine.restoration import short
+
     with _explained(store) as known:
         kept, top = known.kept, _project(project)
         found = [each for each in kept.all() if everything or each.project == top]
@@ -164,7 +168,7 @@ def ls(
             titles,
             [
                 (
-                    (row["permit"] or row["run"])[: 17 if str(row["permit"]).startswith("undo-") else _SHORT],
+                    short(row["permit"] or row["run"]),
                     row["run"][:_SHORT],
                     time_text(row["at"]),
                     *(f"{row[name]:,}" if row["permit"] else "" for name in ("created", "changed", "deleted")),
@@ -316,7 +320,7 @@ def _target(
     top: str,
     paths: Iterable[str] = (),
     *,
-    delete_created: bool = True,
+    delete_created: bool = False,
 ) -> _Target:
     """What is meant by a permit or a run, and how it would be undone.
 
@@ -342,7 +346,10 @@ def _target(
 
 
 def _named(kept: "KeptFiles", permit: str | None, run: str | None, top: str) -> "list[Kept]":
-    """What was kept for the permit, or the run, of this id, or the only one whose id begins so."""
+    """What was kept for the permit, or the run, of this id, or the only one whose id begins so: for a run, what was kept
+    for each of its permits, and undos of these; else what was kept once.
+    """
+    from humanlayer_agent.confine.restoration import UNDO
     from humanlayer_agent.errors import ConfigError
     from humanlayer_agent.safe_text import one_line
 
@@ -366,7 +373,9 @@ def _named(kept: "KeptFiles", permit: str | None, run: str | None, top: str) -> 
         )
     if not here:
         raise ConfigError(f"nothing was kept for a {kind} {one_line(wanted)}: hla undo ls names what there is")
-    return [each for each in here if each.permit] or here
+    if permit is None and all(not each.permit or each.permit.startswith(UNDO) for each in here):
+        return [each for each in here if not each.permit] or here
+    return [each for each in here if each.permit]
 
 
 def _relative(top: str, paths: Iterable[str]) -> Iterator[str]:
@@ -387,10 +396,9 @@ def _since(kept: "KeptFiles", record: "Kept", paths: list[str], *, delete_create
 
     manifest = kept.manifest(record)
     chosen: Changes = changes(manifest, _files(record.project)).within(paths)
-    if not delete_created:
-        chosen = replace(chosen, created=())
-    plan = plan_since(kept, manifest, chosen)
-    return _Target(record.run, record.run, record.project, plan, (manifest,), chosen.committed)
+    stays = () if delete_created else chosen.created
+    plan = plan_since(kept, manifest, replace(chosen, created=chosen.created if delete_created else ()))
+    return _Target(record.run, record.run, record.project, plan, (manifest,), chosen.committed, stays)
 
 
 def _files(project: str) -> "ProjectFiles":
@@ -446,6 +454,8 @@ def _step_records(target: _Target) -> Iterator[UndoStepRecord]:
         yield {"path": path, "undo": "refused", "bytes": 0, "why": why}
     for path in target.committed:
         yield {"path": path, "undo": "committed", "bytes": 0, "why": ""}
+    for path in target.stays:
+        yield {"path": path, "undo": "stays", "bytes": 0, "why": ""}
     for manifest in target.manifests:
         for left in manifest.left:
             yield {"path": left.path, "undo": "not kept", "bytes": 0, "why": left.why}
@@ -460,6 +470,7 @@ _MEANS = {
     "mode": "its mode was changed: as it was",
     "done": "is as it was already",
     "refused": "NOT undone",
+    "stays": "is new: stays",
     "committed": "git has it: git restore",
     "not kept": "was not kept",
 }

@@ -277,10 +277,10 @@ def plan_of(
         beside = any(other.at < each.until and each.at < (other.until or other.at) for each in manifests)
         for left in other.after or () if beside else ():
             if left.path in wanted and not stat.S_ISDIR(left.mode):
-                refused.setdefault(left.path, _BESIDE.format(other=other.permit[:12]))
+                refused.setdefault(left.path, _BESIDE.format(other=short(other.permit)))
     refused = {path: why for path, why in refused.items() if path in wanted or (path[-1:] == "/" and chosen.has(path))}
     later = {
-        left.path: f"by {other.permit[:12]}"
+        left.path: (short(other.permit), left)
         for other in sorted(others, key=lambda each: each.at)
         if other.at >= manifests[0].at
         for left in other.after or ()
@@ -298,11 +298,11 @@ class _Planner:
         kept: has what is to come back.
         project, top: the directory, and a descriptor of it.
         exact: paths that a human has named.
-        later: by path, what has changed it since.
+        later: by path, what has changed it since, and how that left it.
     """
 
     def __init__(
-        self, kept: KeptFiles, project: str, top: int, exact: frozenset[str], later: Mapping[str, str]
+        self, kept: KeptFiles, project: str, top: int, exact: frozenset[str], later: Mapping[str, tuple[str, KeptFile]]
     ) -> None:
         self._kept, self._project, self._top = kept, project, top
         self._exact, self._later = exact, later
@@ -322,7 +322,8 @@ class _Planner:
             elif why := was.why or (left.why if left.why != SEVERAL_NAMES else ""):
                 self.refused[path] = why
             elif not now.is_as(left):
-                self.refused[path] = _CHANGED.format(by=self._later.get(path, _BY_HAND))
+                name, found = self._later.get(path, ("", left))
+                self.refused[path] = _CHANGED.format(by=f"by {name}" if name and now.is_as(found) else _BY_HAND)
             else:
                 steps[path] = Step(now, was)
         for step in steps.values():
@@ -393,6 +394,11 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+def short(permit: str) -> str:
+    """Return a permit, or an undo, as people are told of it."""
+    return permit if permit.startswith(UNDO) else permit[:12]
 
 
 def _parents(path: str) -> Iterator[str]:

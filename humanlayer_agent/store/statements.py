@@ -520,7 +520,12 @@ def said_of(outcome: Outcome) -> list[tuple[EventType, dict[str, Any]]]:
     if outcome.moved:
         left = [{"path": each.path, "kept": each.kept, "restored": each.restored} for each in outcome.moved]
         said.append((events.EXEC_MOVED_ASIDE, {"files": left}))
-    how = {"returncode": outcome.returncode, "detail": outcome.detail or None, "duration_ms": outcome.duration_ms}
-    how |= {"network": outcome.network or None, "files": outcome.files or None}
+    how: dict[str, Any] = {
+        "returncode": outcome.returncode,
+        "detail": outcome.detail or None,
+        "duration_ms": outcome.duration_ms,
+        "network": outcome.network or None,
+        "files": outcome.files or None,
+    }
     said.append((events.EXEC_FINISHED, {**how, **outcome.receipt}))
     return said

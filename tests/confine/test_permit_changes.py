@@ -19,7 +19,7 @@ from humanlayer_agent.confine.kept_files import Kept, KeptFiles, Manifest
 from humanlayer_agent.confine.permit_changes import PermitChanges, Scope
 from humanlayer_agent.confine.restoration import Plan, Undone
 
-WHOLE = Scope(whole=True)
+WHOLE, USUAL = Scope(whole=True), Bounds()
 
 
 class Scene:
@@ -33,13 +33,13 @@ class Scene:
         self.changes = PermitChanges(self.kept, str(self.top))
 
     @contextmanager
-    def command(self, permit: str, scope: Scope = WHOLE, bounds: Bounds = Bounds()) -> Iterator[None]:
+    def command(self, permit: str, scope: Scope = WHOLE, bounds: Bounds = USUAL) -> Iterator[None]:
         """The body is what a command does."""
         self.changes.before("run", permit, scope, bounds)
         yield
         self.changes.after(permit)
 
-    def sh(self, permit: str, line: str, scope: Scope = WHOLE, bounds: Bounds = Bounds()) -> None:
+    def sh(self, permit: str, line: str, scope: Scope = WHOLE, bounds: Bounds = USUAL) -> None:
         with self.command(permit, scope, bounds):
             subprocess.run(["bash", "-c", line], cwd=self.top, check=True)
 
