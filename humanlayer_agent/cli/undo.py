@@ -94,7 +94,7 @@ class _Known:
         from humanlayer_agent.confine.restoration import manifests_of
 
         if project not in self._manifests:
-            self._manifests[project] = manifests_of(self.kept, project)
+            self._manifests[project] = manifests_of(self.kept, project, self.logged)
         return self._manifests[project]
 
     def check(self, named: "Iterable[Kept]") -> None:
@@ -102,7 +102,7 @@ class _Known:
         from humanlayer_agent.errors import ConfigError
 
         for each in named:
-            if each.digest not in self.logged:
+            if self.logged.get(each.digest) != each.permit:
                 raise ConfigError(f"the log does not say that this was kept for {each.name}: nothing of it is put back")
 
 
@@ -218,6 +218,8 @@ def diff(
     Examples: hla undo diff 3f2a;  hla undo diff 3f2a --path src
     """
     human_only("undo diff", "looks at what can be undone", store)
+    from humanlayer_agent.safe_text import one_line
+
     with _explained(store) as known:
         target = _target(known, permit, run, _project(project), paths or ())
         rows = _diffs(known.kept, target)
@@ -225,7 +227,7 @@ def diff(
             print_records(rows, output)
             raise typer.Exit(DONE)
         for row in rows:
-            typer.echo(row["diff"] or f"{row['path']}: {row['why']}")
+            typer.echo(row["diff"] or one_line(f"{row['path']}: {row['why']}"))
 
 
 @app.command()
@@ -296,6 +298,7 @@ def _explained(store: str | None) -> "Iterator[_Known]":
     from humanlayer_agent.confine.kept_files import KeptFiles
     from humanlayer_agent.errors import ConfigError, StoreError
     from humanlayer_agent.locations import kept_folder
+    from humanlayer_agent.safe_text import one_line
 
     try:
         yield _Known(KeptFiles(kept_folder()), store)
@@ -304,7 +307,7 @@ def _explained(store: str | None) -> "Iterator[_Known]":
             "a command of an agent is changing files of this project right now: wait for its end, or hla stop"
         ) from error
     except (OSError, StoreError, ValueError, KeyError, TypeError, zlib.error) as error:
-        raise ConfigError(f"nothing was undone: {error}") from error
+        raise ConfigError(f"nothing was undone: {one_line(str(error))}") from error
 
 
 def _project(project: Path | None) -> str:
@@ -338,16 +341,15 @@ def _target(
     chosen = list(_relative(top, paths))
     if not named[0].permit:
         return _since(kept, named[0], chosen, delete_created=delete_created)
-    own, logged = {each.permit for each in named}, set(known.logged.values())
-    found = [each for each in known.manifests(top) if each.permit in logged]
+    own, found = {each.permit for each in named}, known.manifests(top)
     manifests = tuple(each for each in found if each.permit in own)
     plan = plan_of(kept, manifests, [each for each in found if each.permit not in own], chosen)
     return _Target(permit or run or "", manifests[0].run, top, plan, manifests)
 
 
 def _named(kept: "KeptFiles", permit: str | None, run: str | None, top: str) -> "list[Kept]":
-    """What was kept for the permit, or the run, of this id, or the only one whose id begins so: for a run, what was kept
-    for each of its permits, and undos of these; else what was kept once.
+    """What was kept for the permit, or the run, of this id, or the only one whose id begins so: for a run, what was
+    kept for each of its permits, and undos of these; else what was kept once.
     """
     from humanlayer_agent.confine.restoration import UNDO
     from humanlayer_agent.errors import ConfigError
@@ -673,6 +675,8 @@ def _told(
 
 
 def _said(told: UndoneRecord, output: str) -> int:
+    from humanlayer_agent.safe_text import one_line
+
     if output != "table":
         print_record(told, output)
     elif not told["failed"]:
@@ -682,7 +686,7 @@ def _said(told: UndoneRecord, output: str) -> int:
         typer.echo("nothing was undone", err=True)
         _say_failed(told["failed"])
         for path in told["left"]:
-            typer.echo(f"and could not be put back to how it was before: {path}", err=True)
+            typer.echo(f"and could not be put back to how it was before: {one_line(path)}", err=True)
     return REFUSED if told["failed"] else DONE
 
 

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -220,17 +220,22 @@ def plan_since(kept: KeptFiles, manifest: Manifest, chosen: Changes) -> Plan:
         return _Planner(kept, manifest.project, top, frozenset(), {}).plan(before, after)
 
 
-def manifests_of(kept: KeptFiles, project: str) -> list[Manifest]:
+def manifests_of(kept: KeptFiles, project: str, known: Container[str] | None = None) -> list[Manifest]:
     """Return what was kept for each permit in a project, and for each undo, in the order in which they ran.
 
     Where it is not known how a command left things, since its supervisor was killed, that is how they are now.
+
+    Args:
+        kept: where.
+        project: its directory.
+        known: the digests of those that the log knows: no others count.
 
     Raises:
         OSError: something of it is gone, or the project is.
     """
     found = []
     for record in reversed(kept.all()):
-        if record.project == project and record.permit:
+        if record.project == project and record.permit and (known is None or record.digest in known):
             manifest = kept.manifest(record)
             if manifest.after is None:
                 manifest, _ = ended(manifest, _ALL, whole="" in manifest.scope)
@@ -313,7 +318,9 @@ class _Planner:
         steps: dict[str, Step] = {}
         done: list[str] = []
         for path in sorted(before):
-            was, left, now = before[path], after[path], observed(self._top, path)
+            was, left = before[path], after[path]
+            name, found = self._later.get(path, ("", left))
+            now = observed(self._top, path, max(was.size, left.size, found.size))
             if now.is_as(was):
                 done.append(path)
                 self.refused.pop(path, None)
@@ -322,7 +329,6 @@ class _Planner:
             elif why := was.why or (left.why if left.why != SEVERAL_NAMES else ""):
                 self.refused[path] = why
             elif not now.is_as(left):
-                name, found = self._later.get(path, ("", left))
                 self.refused[path] = _CHANGED.format(by=f"by {name}" if name and now.is_as(found) else _BY_HAND)
             else:
                 steps[path] = Step(now, was)
@@ -430,11 +436,14 @@ def _names_in(top: int, folder: str) -> list[str]:
 
 def _folders_below(top: int, path: str) -> Iterator[tuple[str, KeptFile]]:
     """A folder and those in it, as far as there is nothing else."""
-    for name in _names_in(top, path):
-        found = observed(top, f"{path}/{name}")
-        if stat.S_ISDIR(found.mode):
-            yield f"{path}/{name}", found
-            yield from _folders_below(top, f"{path}/{name}")
+    waiting = [path]
+    while waiting:
+        folder = waiting.pop()
+        for name in _names_in(top, folder):
+            found = observed(top, f"{folder}/{name}", 0)
+            if stat.S_ISDIR(found.mode):
+                yield f"{folder}/{name}", found
+                waiting.append(f"{folder}/{name}")
 
 
 @contextmanager

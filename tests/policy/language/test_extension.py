@@ -75,6 +75,8 @@ def test_how_much_is_kept_is_inherited_key_by_key(write: Write) -> None:
     for wrong in ("{files: -1}", "{days: 0}", "{bytes: 1}", "none"):
         with pytest.raises(PolicyError):
             load(write("wrong.yaml", f"defaults: {{keep: {wrong}}}\n"))
+    with pytest.raises(PolicyError, match=r"wrong\.yaml:4:18: 'always': expected 'run' or 'none'"):
+        load(write("wrong.yaml", "defaults: {undo: always}\n"))
 
 
 def test_a_list_of_the_same_name_changes_nothing_that_is_inherited(write: Write) -> None:
