@@ -94,7 +94,7 @@ class _Known:
         from humanlayer_agent.confine.restoration import manifests_of
 
         if project not in self._manifests:
-            self._manifests[project] = manifests_of(self.kept, project)
+            self._manifests[project] = manifests_of(self.kept, project, self.logged)
         return self._manifests[project]
 
     def check(self, named: "Iterable[Kept]") -> None:
@@ -102,7 +102,7 @@ class _Known:
         from humanlayer_agent.errors import ConfigError
 
         for each in named:
-            if each.digest not in self.logged:
+            if self.logged.get(each.digest) != each.permit:
                 raise ConfigError(f"the log does not say that this was kept for {each.name}: nothing of it is put back")
 
 
@@ -117,6 +117,7 @@ class _Target:
         plan: what an undo would do.
         manifests: what was kept.
         committed: files that only git can bring back.
+        stays: files that are new, and stay all the same.
     """
 
     name: str
@@ -125,6 +126,7 @@ class _Target:
     plan: "Plan"
     manifests: "tuple[Manifest, ...]"
     committed: tuple[str, ...] = ()
+    stays: tuple[str, ...] = ()
 
     @property
     def beyond(self) -> list[str]:
@@ -147,6 +149,8 @@ def ls(
     Examples: hla undo ls;  hla undo ls --run 3f2a;  hla undo ls --all --format jsonl
     """
     human_only("undo ls", "looks at what can be undone", store)
+    from humanlayer_agent.confine.restoration import short
+
     with _explained(store) as known:
         kept, top = known.kept, _project(project)
         found = [each for each in kept.all() if everything or each.project == top]
@@ -164,7 +168,7 @@ def ls(
             titles,
             [
                 (
-                    (row["permit"] or row["run"])[: 17 if str(row["permit"]).startswith("undo-") else _SHORT],
+                    short(row["permit"] or row["run"]),
                     row["run"][:_SHORT],
                     time_text(row["at"]),
                     *(f"{row[name]:,}" if row["permit"] else "" for name in ("created", "changed", "deleted")),
@@ -214,6 +218,8 @@ def diff(
     Examples: hla undo diff 3f2a;  hla undo diff 3f2a --path src
     """
     human_only("undo diff", "looks at what can be undone", store)
+    from humanlayer_agent.safe_text import one_line
+
     with _explained(store) as known:
         target = _target(known, permit, run, _project(project), paths or ())
         rows = _diffs(known.kept, target)
@@ -221,7 +227,7 @@ def diff(
             print_records(rows, output)
             raise typer.Exit(DONE)
         for row in rows:
-            typer.echo(row["diff"] or f"{row['path']}: {row['why']}")
+            typer.echo(row["diff"] or one_line(f"{row['path']}: {row['why']}"))
 
 
 @app.command()
@@ -292,6 +298,7 @@ def _explained(store: str | None) -> "Iterator[_Known]":
     from humanlayer_agent.confine.kept_files import KeptFiles
     from humanlayer_agent.errors import ConfigError, StoreError
     from humanlayer_agent.locations import kept_folder
+    from humanlayer_agent.safe_text import one_line
 
     try:
         yield _Known(KeptFiles(kept_folder()), store)
@@ -300,7 +307,7 @@ def _explained(store: str | None) -> "Iterator[_Known]":
             "a command of an agent is changing files of this project right now: wait for its end, or hla stop"
         ) from error
     except (OSError, StoreError, ValueError, KeyError, TypeError, zlib.error) as error:
-        raise ConfigError(f"nothing was undone: {error}") from error
+        raise ConfigError(f"nothing was undone: {one_line(str(error))}") from error
 
 
 def _project(project: Path | None) -> str:
@@ -316,7 +323,7 @@ def _target(
     top: str,
     paths: Iterable[str] = (),
     *,
-    delete_created: bool = True,
+    delete_created: bool = False,
 ) -> _Target:
     """What is meant by a permit or a run, and how it would be undone.
 
@@ -334,15 +341,17 @@ def _target(
     chosen = list(_relative(top, paths))
     if not named[0].permit:
         return _since(kept, named[0], chosen, delete_created=delete_created)
-    own, logged = {each.permit for each in named}, set(known.logged.values())
-    found = [each for each in known.manifests(top) if each.permit in logged]
+    own, found = {each.permit for each in named}, known.manifests(top)
     manifests = tuple(each for each in found if each.permit in own)
     plan = plan_of(kept, manifests, [each for each in found if each.permit not in own], chosen)
     return _Target(permit or run or "", manifests[0].run, top, plan, manifests)
 
 
 def _named(kept: "KeptFiles", permit: str | None, run: str | None, top: str) -> "list[Kept]":
-    """What was kept for the permit, or the run, of this id, or the only one whose id begins so."""
+    """What was kept for the permit, or the run, of this id, or the only one whose id begins so: for a run, what was
+    kept for each of its permits, and undos of these; else what was kept once.
+    """
+    from humanlayer_agent.confine.restoration import UNDO
     from humanlayer_agent.errors import ConfigError
     from humanlayer_agent.safe_text import one_line
 
@@ -366,7 +375,9 @@ def _named(kept: "KeptFiles", permit: str | None, run: str | None, top: str) -> 
         )
     if not here:
         raise ConfigError(f"nothing was kept for a {kind} {one_line(wanted)}: hla undo ls names what there is")
-    return [each for each in here if each.permit] or here
+    if permit is None and all(not each.permit or each.permit.startswith(UNDO) for each in here):
+        return [each for each in here if not each.permit] or here
+    return [each for each in here if each.permit]
 
 
 def _relative(top: str, paths: Iterable[str]) -> Iterator[str]:
@@ -387,10 +398,9 @@ def _since(kept: "KeptFiles", record: "Kept", paths: list[str], *, delete_create
 
     manifest = kept.manifest(record)
     chosen: Changes = changes(manifest, _files(record.project)).within(paths)
-    if not delete_created:
-        chosen = replace(chosen, created=())
-    plan = plan_since(kept, manifest, chosen)
-    return _Target(record.run, record.run, record.project, plan, (manifest,), chosen.committed)
+    stays = () if delete_created else chosen.created
+    plan = plan_since(kept, manifest, replace(chosen, created=chosen.created if delete_created else ()))
+    return _Target(record.run, record.run, record.project, plan, (manifest,), chosen.committed, stays)
 
 
 def _files(project: str) -> "ProjectFiles":
@@ -446,6 +456,8 @@ def _step_records(target: _Target) -> Iterator[UndoStepRecord]:
         yield {"path": path, "undo": "refused", "bytes": 0, "why": why}
     for path in target.committed:
         yield {"path": path, "undo": "committed", "bytes": 0, "why": ""}
+    for path in target.stays:
+        yield {"path": path, "undo": "stays", "bytes": 0, "why": ""}
     for manifest in target.manifests:
         for left in manifest.left:
             yield {"path": left.path, "undo": "not kept", "bytes": 0, "why": left.why}
@@ -460,6 +472,7 @@ _MEANS = {
     "mode": "its mode was changed: as it was",
     "done": "is as it was already",
     "refused": "NOT undone",
+    "stays": "is new: stays",
     "committed": "git has it: git restore",
     "not kept": "was not kept",
 }
@@ -662,6 +675,8 @@ def _told(
 
 
 def _said(told: UndoneRecord, output: str) -> int:
+    from humanlayer_agent.safe_text import one_line
+
     if output != "table":
         print_record(told, output)
     elif not told["failed"]:
@@ -671,7 +686,7 @@ def _said(told: UndoneRecord, output: str) -> int:
         typer.echo("nothing was undone", err=True)
         _say_failed(told["failed"])
         for path in told["left"]:
-            typer.echo(f"and could not be put back to how it was before: {path}", err=True)
+            typer.echo(f"and could not be put back to how it was before: {one_line(path)}", err=True)
     return REFUSED if told["failed"] else DONE
 
 

@@ -15,7 +15,7 @@ import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from io import BufferedRandom
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -377,6 +377,8 @@ class KeptFiles:
             ValueError: it is none.
         """
         content = json.loads(zlib.decompress(self.content(record.digest)))
+        if tuple(content[name] for name in ("run", "project", "permit")) != (record.run, record.project, record.permit):
+            raise OSError(f"what was kept as {record.digest} is not of {record.name}")
         return Manifest(
             content["run"],
             content["project"],
@@ -573,21 +575,29 @@ class Contents:
 
     def _settle(self, temporary: str, digest: str, length: int) -> None:
         place = _place(self._folder, digest)
-        if not os.path.isdir(os.path.dirname(place)):
-            os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
-        if not os.path.lexists(place) or os.lstat(place).st_size != length:
+        with suppress(FileNotFoundError):
+            if os.lstat(place).st_size == length:
+                return
+        try:
             os.replace(temporary, place)
-            self.written += length
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+            os.replace(temporary, place)
+        self.written += length
 
     @contextmanager
     def _made(self) -> Iterator[tuple[str, BufferedRandom]]:
         """A new file, which is gone afterwards unless it was given another name."""
         folder = f"{self._folder}/new"  # whoever is killed leaves it there, and nothing names it
-        os.makedirs(folder, mode=0o700, exist_ok=True)
         temporary = f"{folder}/{os.urandom(8).hex()}"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            with open(os.open(temporary, flags, 0o600), "w+b") as file:
+            descriptor = os.open(temporary, flags, 0o600)
+        except FileNotFoundError:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            descriptor = os.open(temporary, flags, 0o600)
+        try:
+            with open(descriptor, "w+b") as file:
                 yield temporary, file
         finally:
             with suppress(OSError):
@@ -719,10 +729,14 @@ def _by_worth(top: int, paths: Iterable[str]) -> list[str]:
 
 def _rows(manifest: Manifest) -> dict[str, Any]:
     return {each.name: getattr(manifest, each.name) for each in fields(manifest)} | {
-        "files": [astuple(file) for file in manifest.files],
-        "after": None if manifest.after is None else [astuple(file) for file in manifest.after],
+        "files": [_row(file) for file in manifest.files],
+        "after": None if manifest.after is None else [_row(file) for file in manifest.after],
         "left": [(each.path, each.why) for each in manifest.left],
     }
+
+
+def _row(file: KeptFile) -> tuple[Any, ...]:
+    return file.path, file.mode, file.size, file.content, file.seen, file.why, file.owner, file.meaning
 
 
 def _file(row: list[Any]) -> KeptFile:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from humanlayer_agent.confine.confinement import Bounds, within
 from humanlayer_agent.confine.folder_descriptors import open_file, opened_folder, parent_of, state_of
@@ -182,14 +183,15 @@ def ended(manifest: Manifest, bounds: Bounds, *, whole: bool, at_ns: int = 0) ->
     return replace(manifest, files=files, after=after, until=until, unseen=unseen), now
 
 
-def observed(top: int, path: str, bounds: Bounds | None = None) -> KeptFile:
+def observed(top: int, path: str, most: int = 1 << 50) -> KeptFile:
     """Return what stands at a path now, with its content's SHA-256.
 
     Args:
         top: a descriptor of the project.
         path: relative to it.
+        most: the content of a longer file is not read.
     """
-    look = _Look(top, "", bounds or Bounds(files=1 << 40, bytes=1 << 50), {}, None, Scope())
+    look = _Look(top, "", Bounds(bytes=most), {}, None, Scope())
     look.entry(path)
     return look.files.get(path) or KeptFile(path, 0, 0, "")
 
@@ -204,7 +206,7 @@ def taken(top: int, path: str, contents: Contents) -> KeptFile:
     Raises:
         OSError: it can't be kept.
     """
-    look = _Look(top, "", Bounds(files=1 << 40, bytes=1 << 50), {}, contents, Scope())
+    look = _Look(top, "", Bounds(bytes=1 << 50), {}, contents, Scope())
     look.entry(path)
     return look.files.get(path) or KeptFile(path, 0, 0, "")
 
@@ -311,14 +313,15 @@ class _Look:
             return False
 
     def _below(self, path: str) -> Iterator[str]:
-        if self._count <= 0:
-            self.unseen.append(f"{path}/")
-            return
         try:
             with _folder(self._top, path) as here, os.scandir(here) as entries:
-                listed = sorted(entries, key=lambda entry: entry.name)
+                listed = list(islice(entries, self._count + 1))
+                if len(listed) > self._count:
+                    self._count = 0
+                    self.unseen.append(f"{path}/")
+                    return
                 self._count -= len(listed)
-                for entry in listed:
+                for entry in sorted(listed, key=lambda entry: entry.name):
                     below = f"{path}/{entry.name}" if path else entry.name
                     try:
                         about = entry.stat(follow_symlinks=False)
@@ -337,7 +340,7 @@ class _Look:
             self.files[path] = KeptFile(path, mode, 0, "", owner=owner)
             return True
         seen, known = seen_of(about), self._known.get(path)
-        if known is not None and known.seen == seen and known.size == about.st_size and self._has(known):
+        if known is not None and known.seen == seen and known.size == about.st_size:
             self.files[path] = known
             self._room -= known.size if known.content else 0
             return False
@@ -355,9 +358,6 @@ class _Look:
             found = self._read(found, folder, name, several=about.st_nlink > 1)
         self.files[path] = found
         return False
-
-    def _has(self, known: KeptFile) -> bool:
-        return self._contents is None or not known.content or self._contents.has(known.content)
 
     def _link(self, found: KeptFile, folder: int, name: str) -> KeptFile:
         target = os.fsencode(os.readlink(name, dir_fd=folder))

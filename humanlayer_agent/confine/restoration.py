@@ -11,7 +11,7 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -220,17 +220,22 @@ def plan_since(kept: KeptFiles, manifest: Manifest, chosen: Changes) -> Plan:
         return _Planner(kept, manifest.project, top, frozenset(), {}).plan(before, after)
 
 
-def manifests_of(kept: KeptFiles, project: str) -> list[Manifest]:
+def manifests_of(kept: KeptFiles, project: str, known: Container[str] | None = None) -> list[Manifest]:
     """Return what was kept for each permit in a project, and for each undo, in the order in which they ran.
 
     Where it is not known how a command left things, since its supervisor was killed, that is how they are now.
+
+    Args:
+        kept: where.
+        project: its directory.
+        known: the digests of those that the log knows: no others count.
 
     Raises:
         OSError: something of it is gone, or the project is.
     """
     found = []
     for record in reversed(kept.all()):
-        if record.project == project and record.permit:
+        if record.project == project and record.permit and (known is None or record.digest in known):
             manifest = kept.manifest(record)
             if manifest.after is None:
                 manifest, _ = ended(manifest, _ALL, whole="" in manifest.scope)
@@ -277,10 +282,10 @@ def plan_of(
         beside = any(other.at < each.until and each.at < (other.until or other.at) for each in manifests)
         for left in other.after or () if beside else ():
             if left.path in wanted and not stat.S_ISDIR(left.mode):
-                refused.setdefault(left.path, _BESIDE.format(other=other.permit[:12]))
+                refused.setdefault(left.path, _BESIDE.format(other=short(other.permit)))
     refused = {path: why for path, why in refused.items() if path in wanted or (path[-1:] == "/" and chosen.has(path))}
     later = {
-        left.path: f"by {other.permit[:12]}"
+        left.path: (short(other.permit), left)
         for other in sorted(others, key=lambda each: each.at)
         if other.at >= manifests[0].at
         for left in other.after or ()
@@ -298,11 +303,11 @@ class _Planner:
         kept: has what is to come back.
         project, top: the directory, and a descriptor of it.
         exact: paths that a human has named.
-        later: by path, what has changed it since.
+        later: by path, what has changed it since, and how that left it.
     """
 
     def __init__(
-        self, kept: KeptFiles, project: str, top: int, exact: frozenset[str], later: Mapping[str, str]
+        self, kept: KeptFiles, project: str, top: int, exact: frozenset[str], later: Mapping[str, tuple[str, KeptFile]]
     ) -> None:
         self._kept, self._project, self._top = kept, project, top
         self._exact, self._later = exact, later
@@ -313,7 +318,9 @@ class _Planner:
         steps: dict[str, Step] = {}
         done: list[str] = []
         for path in sorted(before):
-            was, left, now = before[path], after[path], observed(self._top, path)
+            was, left = before[path], after[path]
+            name, found = self._later.get(path, ("", left))
+            now = observed(self._top, path, max(was.size, left.size, found.size))
             if now.is_as(was):
                 done.append(path)
                 self.refused.pop(path, None)
@@ -322,7 +329,7 @@ class _Planner:
             elif why := was.why or (left.why if left.why != SEVERAL_NAMES else ""):
                 self.refused[path] = why
             elif not now.is_as(left):
-                self.refused[path] = _CHANGED.format(by=self._later.get(path, _BY_HAND))
+                self.refused[path] = _CHANGED.format(by=f"by {name}" if name and now.is_as(found) else _BY_HAND)
             else:
                 steps[path] = Step(now, was)
         for step in steps.values():
@@ -395,6 +402,11 @@ def _umask() -> int:
     return mask
 
 
+def short(permit: str) -> str:
+    """Return a permit, or an undo, as people are told of it."""
+    return permit if permit.startswith(UNDO) else permit[:12]
+
+
 def _parents(path: str) -> Iterator[str]:
     while path := os.path.dirname(path):
         yield path
@@ -424,11 +436,14 @@ def _names_in(top: int, folder: str) -> list[str]:
 
 def _folders_below(top: int, path: str) -> Iterator[tuple[str, KeptFile]]:
     """A folder and those in it, as far as there is nothing else."""
-    for name in _names_in(top, path):
-        found = observed(top, f"{path}/{name}")
-        if stat.S_ISDIR(found.mode):
-            yield f"{path}/{name}", found
-            yield from _folders_below(top, f"{path}/{name}")
+    waiting = [path]
+    while waiting:
+        folder = waiting.pop()
+        for name in _names_in(top, folder):
+            found = observed(top, f"{folder}/{name}", 0)
+            if stat.S_ISDIR(found.mode):
+                yield f"{folder}/{name}", found
+                waiting.append(f"{folder}/{name}")
 
 
 @contextmanager

@@ -125,9 +125,9 @@ def test_a_human_is_asked_where_it_can_not_be_done(gate: Gate, work: Path, human
     with pytest.raises(ActionDenied):
         gate.run("./unread notes")
     assert (work / "notes").exists()
-    assert f"can't be kept first: {kept_folder()}: File exists" in human.asked[0]
+    assert f"can't be kept first: {kept_folder()} is not a folder of this user's own" in human.asked[0]
     assert "confined to project" in human.asked[0]
-    assert [(each["type"], "exists" in each["why"]) for each in logged(gate)] == [("files.unkept", True)]
+    assert [(each["type"], "not a folder" in each["why"]) for each in logged(gate)] == [("files.unkept", True)]
     gate.run("cat notes")
     assert len(human.asked) == 1, "what was read needs nothing kept"
     human.approves = True

@@ -13,7 +13,7 @@ import pytest
 
 from humanlayer_agent import Gate
 from humanlayer_agent.confine import restoration
-from humanlayer_agent.confine.kept_files import KeptFiles, Manifest
+from humanlayer_agent.confine.kept_files import KeptFiles
 from humanlayer_agent.locations import kept_folder
 from humanlayer_agent.shell import index_meaning
 from tests.support.extent import seeds
@@ -41,18 +41,23 @@ def command(chance: random.Random) -> str:
         [
             *(f"echo {number} > {one}", f"echo {number} >> {one}", f"printf '%s' {number} > {one}"),
             *(f"sed -i 's/[0-9]/{number}/' {one}", f"mv {one} {other}", f"mv {one} {folder}", f"mv {folder} {there}"),
-            *(f"rm {one}", f"rm -rf {folder}", f"rm -r {folder} {one}", f"rmdir {folder}", f"rm -f ./e/*"),
+            *(f"rm {one}", f"rm -rf {folder}", f"rm -r {folder} {one}", f"rmdir {folder}", "rm -f ./e/*"),
             *(f"chmod {chance.choice(['755', '600', 'a-w', '+x'])} {one}", f"chmod 700 {folder}", f"touch {one}"),
             *(f"ln -s {chance.choice(['b', '../b', 'e', '/etc/passwd', 'none'])} {one}", f"ln -sfn e {one}"),
             *(f"mkdir -p {folder}", f"mkdir -p ./k/l/m; echo {number} > ./k/l/m/n", f"cp -r {folder} {there}"),
-            *(f"cp {one} {other}", f"truncate -s {number} {one}", f"cat {one} | tee {other}", f"cd e && echo {number} > q"),
+            *(
+                f"cp {one} {other}",
+                f"truncate -s {number} {one}",
+                f"cat {one} | tee {other}",
+                f"cd e && echo {number} > q",
+            ),
             *("git add -A", f"git add {one}", f"git add -A; git commit -qm {number}", f"git commit -qam {number}"),
             *(f"git checkout -qb n{number}", "git checkout -q main", "git checkout -q -", "git checkout -q side"),
             *("git stash -q", "git stash pop -q", f"git branch b{number}", "git branch -D side", f"git tag t{number}"),
             *("git reset -q", "git reset -q --hard", f"git mv {one} {other}", f"git rm -qf {one}", "git checkout -q ."),
             *("git status -s", "git merge -q side", f"git init -q ./g/r; echo {number} > ./g/r/f", "rm -rf ./g/r"),
-            *(f"python3 -c 'open(\"p\", \"a\").write(\"{number}\")'", "bash ./script", f"git config user.name n{number}"),
-            *(f"ln {one} {other}", f"mkfifo {one}", f"cp -r .git ./g/copy", f"git gc -q --prune=now"),
+            *(f'python3 -c \'open("p", "a").write("{number}")\'', "bash ./script", f"git config user.name n{number}"),
+            *(f"ln {one} {other}", f"mkfifo {one}", "cp -r .git ./g/copy", "git gc -q --prune=now"),
         ]
     )
 
@@ -63,7 +68,7 @@ def state(project: Path) -> State:
         for name in (*folders, *files):
             path = Path(top, name)
             relative, about = str(path.relative_to(project)), path.lstat()
-            if f"/.git/objects/" in f"/{relative}/" and not relative.startswith("g/"):
+            if "/.git/objects/" in f"/{relative}/" and not relative.startswith("g/"):
                 continue
             content = b""
             if stat.S_ISLNK(about.st_mode):

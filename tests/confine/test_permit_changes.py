@@ -19,7 +19,7 @@ from humanlayer_agent.confine.kept_files import Kept, KeptFiles, Manifest
 from humanlayer_agent.confine.permit_changes import PermitChanges, Scope
 from humanlayer_agent.confine.restoration import Plan, Undone
 
-WHOLE = Scope(whole=True)
+WHOLE, USUAL = Scope(whole=True), Bounds()
 
 
 class Scene:
@@ -33,13 +33,13 @@ class Scene:
         self.changes = PermitChanges(self.kept, str(self.top))
 
     @contextmanager
-    def command(self, permit: str, scope: Scope = WHOLE, bounds: Bounds = Bounds()) -> Iterator[None]:
+    def command(self, permit: str, scope: Scope = WHOLE, bounds: Bounds = USUAL) -> Iterator[None]:
         """The body is what a command does."""
         self.changes.before("run", permit, scope, bounds)
         yield
         self.changes.after(permit)
 
-    def sh(self, permit: str, line: str, scope: Scope = WHOLE, bounds: Bounds = Bounds()) -> None:
+    def sh(self, permit: str, line: str, scope: Scope = WHOLE, bounds: Bounds = USUAL) -> None:
         with self.command(permit, scope, bounds):
             subprocess.run(["bash", "-c", line], cwd=self.top, check=True)
 
@@ -198,7 +198,7 @@ def test_attributes_are_said(scene: Scene) -> None:
 
 
 def test_what_was_not_looked_at_is_said(scene: Scene) -> None:
-    scene.sh("p1", "rm a", bounds=Bounds(files=1))
+    scene.sh("p1", "rm a", bounds=Bounds(files=2))
     assert scene.undo("p1").failed == {"src/": permit_changes.NOT_SEEN}
     assert scene.undo("p1", paths=("a",)).failed == {}
 
@@ -246,6 +246,23 @@ def test_a_store_that_is_a_link_is_refused(scene: Scene, tmp_path: Path, what: s
     os.symlink(tmp_path / "elsewhere", str(place))
     with pytest.raises(OSError, match="not a folder of this user's own"):
         scene.changes.before("run", "p2", WHOLE, Bounds())
+
+
+def test_the_list_of_another_permit_is_not_taken_for_one_s_own(scene: Scene) -> None:
+    scene.sh("p1", "rm a")
+    scene.sh("p2", "rm src/b")
+    (second, first) = scene.kept.all()
+    name = scene.kept._name(first.run, first.project, first.permit)
+    name.write_text(name.read_text().replace(first.digest, second.digest))
+    with pytest.raises(OSError, match="is not of p1"):
+        scene.manifests()
+
+
+def test_a_file_that_has_become_huge_is_not_read(scene: Scene) -> None:
+    scene.sh("p1", "rm a")
+    with open(scene.top / "a", "wb") as file:
+        file.truncate(1 << 42)
+    assert "by hand" in scene.undo("p1").failed["a"]
 
 
 # git

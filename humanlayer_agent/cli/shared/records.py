@@ -684,9 +684,9 @@ class UndoStepRecord(TypedDict):
 
     path: Annotated[str, "Where, from the project on."]
     undo: Annotated[
-        Literal["delete", "restore", "change", "mode", "done", "refused", "committed", "not kept", "beyond"],
-        "What it does; done: it is as it was; refused: see why; committed: git restore brings it back; not kept: it "
-        "was there, and is not; beyond: what no undo takes back, see why.",
+        Literal["delete", "restore", "change", "mode", "done", "refused", "committed", "stays", "not kept", "beyond"],
+        "What it does; done: it is as it was; refused: see why; committed: git restore brings it back; stays: it is "
+        "new, and not known to be of a command; not kept: see why; beyond: what no undo takes back, see why.",
     ]
     bytes: Annotated[int, "Its size afterwards."]
     why: Annotated[str, "Why it is not undone, or what is beyond."]

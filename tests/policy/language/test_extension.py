@@ -64,14 +64,19 @@ def test_defaults_are_the_strictest_inherited_unless_said(write: Write) -> None:
 
 
 def test_how_much_is_kept_is_inherited_key_by_key(write: Write) -> None:
-    middle = write("middle.yaml", "defaults: {keep: {files: 7, days: 3}}\n")
+    middle = write("middle.yaml", "defaults: {keep: {files: 7, days: 3}, undo: run}\n")
     found = load(write("top.yaml", "defaults: {keep: {megabytes: 1, days: 4}}\n", f"[{middle.name}]"))
+    assert Director(found, project="/p").in_force().rules.undo
+    not_here = load(write("not.yaml", "defaults: {undo: none}\n", f"[{middle.name}]"))
+    assert not Director(not_here, project="/p").in_force().rules.undo
     assert found.defaults.keep == {"files": 7, "megabytes": 1, "days": 4}
     assert Director(found, project="/p").in_force().rules.keep == Bounds(7, 1_000_000, 4)
     assert Director(load(write("other.yaml", "")), project="/p").in_force().rules.keep == Bounds()
     for wrong in ("{files: -1}", "{days: 0}", "{bytes: 1}", "none"):
         with pytest.raises(PolicyError):
             load(write("wrong.yaml", f"defaults: {{keep: {wrong}}}\n"))
+    with pytest.raises(PolicyError, match=r"wrong\.yaml:4:18: 'always': expected 'run' or 'none'"):
+        load(write("wrong.yaml", "defaults: {undo: always}\n"))
 
 
 def test_a_list_of_the_same_name_changes_nothing_that_is_inherited(write: Write) -> None:
