@@ -5,7 +5,7 @@ Everything in a `Presentation` went through `visible`: a channel lays it out and
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -106,6 +106,11 @@ class HeldView:
     partial: tuple[str, ...]
     diff: tuple[str, ...]
     output: tuple[str, ...]
+
+    @property
+    def short(self) -> "HeldView":
+        """The same without the lines: for what is sent where it stays."""
+        return replace(self, diff=(), output=())
 
     @property
     def promise(self) -> str:

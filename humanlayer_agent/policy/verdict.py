@@ -157,7 +157,7 @@ def decided(
         situation.asked,
         counts,
         hold=worst is Verdict.ASK and any(hit.rule is not None and bool(hit.rule.rule.hold) for hit in hits),
-        holds=containment.holdable(effects, situation)
+        holds=containment.holdable([each.command for each in judged], situation)
         if worst is Verdict.ASK and enforced and program.status == "ok"
         else None,
     )

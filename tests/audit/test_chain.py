@@ -107,6 +107,7 @@ def test_names_and_codes_are_stable() -> None:
         "permit.refused": 701,
         "permit.handed": 702,
         "limit.counted": 703,
+        "command.held": 402,
         "exec.started": 800,
         "exec.finished": 801,
         "exec.unknown": 802,

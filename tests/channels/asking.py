@@ -7,7 +7,7 @@ from typing import Any
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.errors import StoreError
-from humanlayer_agent.policy.decision import Ask, Finding, PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import Ask, Finding, HeldRun, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.shell import Effect
 
 COMMAND = (
@@ -67,6 +67,22 @@ def build_request(command: str = COMMAND, **action: Any) -> ApprovalRequest:
     }
     made = Action(command, **{**fields, **action})
     return ApprovalRequest("r1", "k1", "d" * 64, {}, made, decision, "os:0:root", 0, 600_000, 60_000)
+
+
+HELD = HeldRun(
+    applicable=True,
+    ended="It ended with exit status 0 after 31 ms: 1 deleted, 1 modified in the project",
+    files=("deletes tmp/\x1b[2Ja (9 bytes)", "changes src/b (4 to 9 bytes)"),
+    diff="--- src/b\n+++ src/b\n@@ -1 +1,2 @@\n one\n+<!channel> \u202e\n+ghp_0123456789abcdefghijABCDEFGHIJ012345\n",
+    output="all done <b>\n",
+)
+"""What has come of a held run, with what could deceive, and a secret that nobody has found yet."""
+
+
+def build_held(command: str = "make clean", **changes: Any) -> ApprovalRequest:
+    """A request for what a held run has changed."""
+    request = build_request(command, layer="e" * 64)
+    return replace(request, decision=replace(request.decision, held=replace(HELD, **changes)))
 
 
 def build_grantable(

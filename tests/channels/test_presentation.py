@@ -7,12 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from humanlayer_agent.approvals.authority import ApprovalRule, StandIn
+from humanlayer_agent.channels.batches import why_alone
 from humanlayer_agent.channels.plain_text import as_text, cells, command_rows, rows, wrap
 from humanlayer_agent.channels.presentation import Fragment, Style, present
 from humanlayer_agent.confine.confinement import Confinement, Profile
 from humanlayer_agent.policy.decision import Finding, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.safe_text import visible
 from humanlayer_agent.shell import Effect
+from tests.channels.asking import build_held
 
 WIDE = """\
  deploy-bot wants to run this
@@ -316,3 +318,36 @@ def test_the_tool_that_is_called_is_named_where_the_command_only_stands_for_it(m
     assert "tool Write\\x0a" in present(dataclasses.replace(request, action=called)).place
     assert "sub-agent Explore" in present(dataclasses.replace(request, action=called)).place
     assert not any(each.startswith(("tool", "sub-agent")) for each in present(request).place)
+
+
+def test_what_a_held_run_changed_is_shown_and_what_a_yes_does():
+    asked = build_held()
+    text = as_text(present(asked), 100)
+    head, _, details = text.partition(" 1 │ ")
+    assert "a yes applies exactly this, and runs nothing" in head
+    assert "deletes tmp/\\x1b[2Ja (9 bytes)" in head
+    assert "changes src/b (4 to 9 bytes)" in head
+    assert "+<!channel> \\u{202e}" in details
+    assert "Printed    all done <b>" in details
+    assert "ghp_0123456789" in details, "the terminal of the run's own human shows what is there"
+    assert "ghp_0123456789" not in as_text(present(asked, redacted=True))
+    assert present(asked).wants == "wants this to be so"
+
+
+def test_what_can_not_be_applied_says_why_and_that_a_yes_runs_it():
+    partial = ("it tried what a held run has not: the network",)
+    text = as_text(present(build_held(applicable=False, partial=partial)), 100)
+    assert "that can't be applied: a yes runs the command itself, which may do something else." in " ".join(
+        text.split()
+    )
+    assert "it tried what a held run has not: the network." in text
+
+
+def test_of_many_files_the_first_are_named_and_the_rest_counted():
+    view = present(build_held(files=tuple(f"makes f{n}" for n in range(30)), more=70))
+    assert view.held is not None
+    assert (len(view.held.files), view.held.more) == (12, 88)
+
+
+def test_what_was_held_is_in_no_list_with_others():
+    assert "it was run held" in why_alone(build_held())

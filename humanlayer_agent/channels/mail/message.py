@@ -70,7 +70,7 @@ def request_message(
     )
     values = {
         "view": view,
-        "shown": as_text(view, _WIDTH),
+        "shown": as_text(replace(view, held=view.held and view.held.short), _WIDTH),
         "command": "\n".join(_text(line) for line in (*view.command, *view.stdin)),
         "marker": MARKER,
         "replies": letterhead.reply_to is not None,

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -34,6 +34,7 @@ RESPOND, ESCALATE, SEVERAL = ("hla_respond", "hla_escalate", "hla_several")
 
 _MENTIONS = 10
 _PARTS, _EFFECTS, _MARKED = 1600, 1100, 900
+_FILES, _DIFF = 1200, 2500
 _WIDTH, _BEFORE = 72, 20
 """Characters of a line with marks that are shown, and how many of them before the first mark."""
 
@@ -126,9 +127,10 @@ def asking(
     view, request = what.view, what.request
     found = [blocks.header(_title(view)), *_place(view), blocks.section(_why(view), 600)]
     found += _radius(view)
+    found += _held(view)
     found += [blocks.section(f"⚠ {text}", 350) for text in _beware(view, what)[:4]]
     found += _command(what, attachment)
-    details = [make for make in (_also, _marks, _parts, _effects, _unknown, _instead, _intent) if make(view)]
+    details = [make for make in (_changes, _also, _marks, _parts, _effects, _unknown, _instead, _intent) if make(view)]
     ends = [_for_whom(outcome, list(mentions))]
     if what.too_severe:
         ends.append(blocks.context("Too severe to be answered in a chat: answer it at a terminal or after a login."))
@@ -286,6 +288,23 @@ def _radius(view: Presentation) -> list[Json]:
     return [blocks.section(f"At stake: {' '.join(view.radius)}", 2_500)] if view.radius else []
 
 
+def _held(view: Presentation) -> list[Json]:
+    """What a held run has changed: in a few lines; which lines, the inbox and `hla requests show` have whole."""
+    if (held := view.held) is None:
+        return []
+    more = [f"and {held.more:,} more"] if held.more else []
+    told = [blocks.section(f"{'' if held.applies else '⚠ '}{held.promise[:1].upper()}{held.promise[1:]}.", 300)]
+    told += [blocks.section(f"⚠ {each}.", 300) for each in held.partial[:3]]
+    return [*told, blocks.section(f"{held.ended}.", 300), blocks.literal(_limited([*held.files, *more], _FILES))]
+
+
+def _changes(view: Presentation) -> list[Json]:
+    """The lines that a held run has changed, as many as there is room for."""
+    if view.held is None or not view.held.diff:
+        return []
+    return [blocks.context("The lines that it changes"), blocks.literal(_limited(view.held.diff, _DIFF))]
+
+
 def _effects(view: Presentation) -> list[Json]:
     rows = [f"{effect.verb} {blocks.cut(', '.join(effect.operands), 300)}".rstrip() for effect in view.effects]
     return [blocks.context("Effects"), blocks.literal(_limited(rows, _EFFECTS))] if rows else []
@@ -304,7 +323,7 @@ def _intent(view: Presentation) -> list[Json]:
     return [blocks.context(f"The model says (not verified): {view.intent}", limit=450)] if view.intent else []
 
 
-def _limited(rows: list[str], room: int) -> str:
+def _limited(rows: Sequence[str], room: int) -> str:
     """As many rows as there is room for, and how many are missing."""
     found: list[str] = []
     for number, row in enumerate(rows):

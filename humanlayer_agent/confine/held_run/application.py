@@ -30,6 +30,8 @@ _STAGE = ".hla-held-"
 _NO_REPLACE, _EXCHANGE = 1, 2
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_FEW = 32
+"""So many changes are written to the disk one by one; of more, all that the file system has yet to write."""
 _BESIDE_A_DATABASE = ("-wal", "-shm", "-journal")
 _MAGIC = b"SQLite format 3\0"
 
@@ -75,6 +77,8 @@ def apply(layer: Layer, upper: Path, folder: Path, *, at: Callable[[str], None] 
     """
     if layer.refused:
         raise NotApplied(f"it can't be applied: {'; '.join(layer.refused)}")
+    if not layer.changes:
+        return
     try:
         with _locked(layer.project), ExitStack() as stack:
             top = _opened(layer.project, stack)
@@ -256,9 +260,10 @@ class _Work:
         self._steps = tuple(_step(each) for each in content["steps"]) if content else ()
         self.locks: tuple[str, ...] = tuple(content["locks"]) if content else ()
         self._states = {each.path: each for each in layer.changes}
+        self._fewer = len(layer.changes) <= _FEW
 
     def record(self, stage: str) -> None:
-        """Write how far it has come, durably."""
+        """Write how far it has come: durably, before steps are taken by it."""
         content = {
             "layer": self._layer.as_data(),
             "name": self._name,
@@ -267,8 +272,9 @@ class _Work:
             "locks": self.locks,
         }
         write_own_json(self._folder / RECORD, content, required=True)
-        _sync(self._folder / RECORD)
-        _sync(self._folder)
+        if stage in ("forward", "back"):  # of the others nothing hangs on whether they outlast a power failure
+            _sync(self._folder / RECORD)
+            _sync(self._folder)
         self._at(stage)
 
     def stage(self, upper: int) -> None:
@@ -291,7 +297,10 @@ class _Work:
                     modes = change.before.mode, change.after.mode
                 steps.append(Step(way, change.path, staged, inode, modes))
             self._steps = tuple(steps)
-            os.fsync(stage)
+            if self._fewer:
+                os.fsync(stage)
+            elif _libc().syncfs(stage) != 0:
+                raise OSError(ctypes.get_errno(), "what is to be applied can't be written to the disk")
         finally:
             os.close(stage)
         self.locks = tuple(sorted({_lock_of(each.path) for each in self._steps if _is_git(each.path)} - {""}))
@@ -318,7 +327,8 @@ class _Work:
                     os.fchown(folder, -1, state.gid)
                 os.fchmod(folder, state.mode)
                 os.utime(folder, ns=(state.modified, state.modified))
-                os.fsync(folder)
+                if self._fewer:
+                    os.fsync(folder)
             finally:
                 os.close(folder)
             return
@@ -350,7 +360,8 @@ class _Work:
                     os.fchown(made.fileno(), -1, state.gid)
                 os.fchmod(made.fileno(), state.mode)
                 os.utime(made.fileno(), ns=(state.modified, state.modified))
-                os.fsync(made.fileno())
+                if self._fewer:
+                    os.fsync(made.fileno())
 
     def forward(self) -> None:
         """Take each step that was not taken; where one can't be, take all of them back.

@@ -401,16 +401,21 @@ def widened(held: Confinement, judged: Sequence["Judged"], view: View, catalog: 
     return Confinement(tuple(dict.fromkeys(profiles)))
 
 
-def holdable(effects: Iterable[Effect], situation: "Situation") -> Confinement | None:
+def holdable(commands: Sequence[SimpleCommand], situation: "Situation") -> Confinement | None:
     """Return what an action that is asked about can run in to be looked at before it counts; None where it can't: its
-    certain effects reach another machine or process, need rights that nothing confined has, or lie where they would not
-    be seen.
+    certain effects reach another machine or process, need what nothing confined has, or lie where they would not be
+    seen.
+
+    Args:
+        commands: all of it. situation: what it was judged in.
     """
     within_it = situation.approved or situation.confinement
     if within_it is None or situation.container is not None:
         return None
+    if any(needs(command, situation.catalog) for command in commands):
+        return None
     view = situation.links.view
-    for effect in effects:
+    for effect in (effect for command in commands for effect in command.effects):
         certain = effect.resolved and effect.sure
         if certain and effect.kind in _NOT_HELD:
             return None

@@ -15,6 +15,7 @@ from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.channels.mail.message import SHOWN, Letterhead, notice_message, request_message
 from humanlayer_agent.channels.mail.reply_text import MARKER, said
 from humanlayer_agent.channels.presentation import present
+from tests.channels.asking import HELD
 from tests.support import extent
 
 ALICE = "alice@example.com"
@@ -147,3 +148,16 @@ def test_a_question_is_answered_in_the_inbox(asked: Callable[..., ApprovalReques
         assert "answered in words, in the inbox" in text
         assert letterhead.tokens.token("link", question.id, ALICE) in text
         assert "approv" not in text.lower()
+
+
+def test_of_a_held_run_only_the_summary_is_mailed(
+    asked: Callable[..., ApprovalRequest], letterhead: Letterhead
+) -> None:
+    request = asked()
+    request = replace(request, decision=replace(request.decision, held=HELD))
+    for text in texts(asks(request, letterhead)[0]):
+        words = " ".join(text.split())
+        assert "a yes applies exactly this, and runs nothing" in words
+        assert "changes src/b (4 to 9 bytes)" in words
+        assert "@@ -1" not in text
+        assert "all done" not in text

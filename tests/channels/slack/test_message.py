@@ -21,7 +21,7 @@ from humanlayer_agent.shell import Effect
 from humanlayer_agent.testing.conformance import HOSTILE, LONG
 from humanlayer_agent.testing.fake_slack import blocks as fake
 from humanlayer_agent.testing.fake_slack.limits import LIMITS
-from tests.channels.asking import COMMAND, build_request
+from tests.channels.asking import COMMAND, build_held, build_request
 from tests.channels.slack.conftest import texts
 from tests.support import extent
 
@@ -241,3 +241,17 @@ def test_it_says_in_whose_place_somebody_answers() -> None:
     made = asked(replace(request, rule=rule))
     check(made)
     assert "bob answers for alice, who is away until 2026-12-24 00:00 UTC" in texts(made.blocks)
+
+
+def test_what_a_held_run_changed_is_shown_without_secrets_and_pings_nobody() -> None:
+    made = asked(build_held())
+    check(made)
+    shown = "\n".join(texts(made.blocks))
+    for part in ("It was run held: a yes applies exactly this", "changes src/b (4 to 9 bytes)", "+⟦erased⟧"):
+        assert part in shown
+    assert "ghp_0123456789" not in shown
+    assert "!channel" not in "".join(fake.pings(made.blocks))
+
+
+def test_a_held_run_with_a_long_diff_fits() -> None:
+    check(asked(build_held(diff="+line\n" * 9000, files=tuple(f"makes {n}{'x' * 150}" for n in range(200)))))

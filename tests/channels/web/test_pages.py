@@ -11,10 +11,12 @@ import httpx
 import pytest
 
 from humanlayer_agent.channels.answer_tokens import Tokens
+from humanlayer_agent.channels.presentation import present
 from humanlayer_agent.channels.web.sessions import CALLERS, RECORDED, LoginCode
 from humanlayer_agent.locations import own_ports
 from humanlayer_agent.processes import identity as process
 from humanlayer_agent.store import heartbeats
+from tests.channels.asking import build_held
 from tests.support import extent
 
 BOB = "bob@example.com"
@@ -616,3 +618,15 @@ def test_who_has_left_is_logged_out_and_reads_nothing(inbox) -> None:
         assert (response.status_code, response.headers["location"]) == (303, "/login")
     assert client.post(f"/r/{request.id}", data={"answer": "approve"}).status_code == 403
     assert decided_nothing(inbox, request)
+
+
+def test_what_a_held_run_changed_is_shown_whole(inbox, page, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = inbox.ask()
+    inbox.deliver(request)
+    monkeypatch.setattr("humanlayer_agent.channels.web.pages.present", lambda *args, **more: present(build_held()))
+    html = inbox.rig.alice().get(f"/r/{request.id}").text
+    shown = " ".join(page(html).text.split())
+    for part in ("a yes applies exactly this, and runs nothing", "changes src/b (4 to 9 bytes)", "What it printed"):
+        assert part in shown.replace("It was run held", "it was run held")
+    assert "<ins>+&lt;!channel&gt;" in html
+    assert "all done &lt;b&gt;" in html

@@ -48,14 +48,16 @@ def test_killed_at_any_step_it_is_whole_or_not_at_all(scene: Scene) -> None:
     before = state(scene.project)
     tried = scene.hold(MANY)
     assert tried.layer.refused == ()
-    apply(tried.layer, tried.upper, tried.folder)
+    places: list[str] = []
+    apply(tried.layer, tried.upper, tried.folder, at=places.append)
     after = state(scene.project)
     assert after != before
-    number, ends = 0, set()
-    for _ in range(some(200, 12)):
+    rounds, ends = some(200, 8), set()
+    for each in range(rounds):
+        number = each % (len(places) + 1) if rounds > len(places) else each * len(places) // (rounds - 1)
         scene.make()
         tried = scene.hold(MANY)
-        ended_by_kill = killed(tried, number)
+        assert killed(tried, number) is (number < len(places))
         if (child := os.fork()) == 0:
             try:
                 recover(tried.folder, at=kill_at(number % 7))
@@ -71,7 +73,6 @@ def test_killed_at_any_step_it_is_whole_or_not_at_all(scene: Scene) -> None:
             assert scene.run("git status --short; git fsck").output == ""
         ends.add(whole)
         assert not (tried.folder / RECORD).exists()
-        number = number + some(1, 5) if ended_by_kill else 0
     assert ends == {True, False}
 
 

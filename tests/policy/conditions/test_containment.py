@@ -3,6 +3,7 @@
 import os
 import pwd
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,7 +16,7 @@ from humanlayer_agent.confine.confinement import Confinement, Profile
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions import containment
 from humanlayer_agent.policy.conditions.path_patterns import PathSet
-from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import HeldRun, PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.shell import HOST, DiskReader, Effect, View
@@ -687,3 +688,48 @@ def test_a_second_wall_leads_to_all_hosts(tmp_path: Path) -> None:
     held = containment.reduced(Profile("web", network="forwarded", hosts=("*",)), [])
     assert held is not None
     assert (held.network, held.hosts) == ("host", ())
+
+
+HOLDING = "  - {id: look, decision: ask, hold: true, when: {effect: delete}}\n" + ANY
+
+
+@pytest.mark.parametrize(
+    ("command", "can"),
+    [
+        ("rm a", True),
+        ('rm "$X"', True),
+        ("rm a; ./a.out", True),
+        ("rm a /tmp/b", True),
+        ("rm a; curl https://example.org", False),
+        ("rm a; curl $HOST", True),  # it may be anything, and there is no network
+        ("rm /srv/a", False),
+        ("rm .git/HEAD", False),
+        ("rm a; sudo ls", False),
+        ("rm a; kill 7", False),
+        ("rm a; docker ps", False),
+        ("rm a; pip install x", False),
+        ("rm a; crontab x", False),
+        ("rm a; nc -l 80", False),
+    ],
+)
+def test_what_can_be_run_held(tmp_path: Path, command: str, can: bool) -> None:
+    decision = judged(tmp_path, command, HOLDING)
+    assert (decision.verdict, decision.hold) == (Verdict.ASK, True)
+    assert (decision.holds is not None) is can
+    unconfined = judged(tmp_path, command, HOLDING, confined=False)
+    assert unconfined.holds is None
+
+
+def test_only_what_a_rule_asks_about_is_held(tmp_path: Path) -> None:
+    assert not judged(tmp_path, "ls; rm a", "  - {id: x, decision: ask, hold: false, when: {effect: delete}}").hold
+    for decision in ("allow", "deny"):
+        rule = f"  - {{id: x, decision: {decision}, hold: true, when: {{effect: delete, paths: {{all_within: [/x]}}}}}}"
+        with pytest.raises(PolicyError, match=r"p\.yaml:17:\d+: rule x: only what a rule asks about is held"):
+            judged(tmp_path, "rm a", rule)
+
+
+def test_a_stored_decision_says_what_a_held_run_changed(tmp_path: Path) -> None:
+    held = HeldRun(True, "It ended.", ("deletes a",), 3, "--- a\n", "out", ("why",))
+    decision = replace(judged(tmp_path, "rm a", HOLDING), held=held)
+    stored = load_decision(dump_decision(decision))
+    assert (stored.held, stored.holds, stored.hold) == (held, decision.holds, True)
