@@ -24,7 +24,7 @@ MAX_EXTENDS = 8
 SHIPPED = ("terminal", "slack", "slack-http", "email", "web")
 """The channels files that ship: `extends: [builtin:NAME]`."""
 _HOLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
-_OWN_SECRETS = {"slack": ("SLACK_",), "email": ("SMTP_", "IMAP_", "EMAIL_", "MAIL_")}
+_OWN_SECRETS = {"slack": ("SLACK_",), "email": ("SMTP_", "IMAP_", "EMAIL_", "MAIL_"), "webhook": ("WEBHOOK_",)}
 """What the names of a channel type's secret variables begin with, unless the user's own file lists others."""
 _KINDS = ("people", "groups", "channels", "routes")
 
@@ -196,6 +196,7 @@ def _take(merged: _Merged, path: Path, *, signs: bool, content: bytes | None = N
     allowed = one.secrets if signs else set()
     if not signs:
         _refuse_on_call(one)
+        _refuse_webhooks(one)
     for (kind, name), document in one.places.items():
         if kind == "channels":
             _check_secrets(document, name, one.found[kind][name], allowed)
@@ -282,8 +283,13 @@ def _check_references(merged: _Merged) -> None:
                 raise merged.places["groups", name].error(
                     ("groups", name, n), f"nobody is called {member!r} under people"
                 )
+    for name, channel in found["channels"].items():
+        if channel.type == "webhook" and getattr(found["channels"].get(channel.inbox), "type", "") != "web":
+            why = f"{channel.inbox!r} is no channel of type web: answers to a webhook are given there"
+            raise merged.places["channels", name].error(("channels", name, "inbox"), why)
     for name, route in found["routes"].items():
         document = merged.places["routes", name]
+        _check_webhooks(document, name, route, found["channels"])
         for n, who in enumerate(route.approvers):
             _check_approver(document, ("routes", name, "approvers", n), who, found)
         for n, step in enumerate(route.steps):
@@ -295,6 +301,16 @@ def _check_references(merged: _Merged) -> None:
                 raise document.error((*at, "on_call"), "a terminal asks whoever is there: leave on_call out")
             for m, who in enumerate(step.approvers or ()):
                 _check_approver(document, (*at, "approvers", m), who, found)
+
+
+def _check_webhooks(document: yaml_positions.Document, name: str, route: Any, channels: Mapping[str, Any]) -> None:
+    """Whoever is told by a webhook can answer by then: in the inbox that its link leads to."""
+    shown = {step.to: step.after for step in sorted(route.steps, key=lambda step: step.after, reverse=True)}
+    for n, step in enumerate(route.steps):
+        channel = channels.get(step.to)
+        if channel is not None and channel.type == "webhook" and shown.get(channel.inbox, step.after + 1) > step.after:
+            why = f"a webhook can't be answered: add {{to: {channel.inbox}}} to the steps, not later than this one"
+            raise document.error(("routes", name, "steps", n, "to"), why)
 
 
 def _check_approver(
@@ -315,6 +331,14 @@ def _refuse_on_call(one: _Merged) -> None:
                 at = ("routes", name, "steps", n, "on_call")
                 why = "only the machine's or the user's own file may say where it stands who is on call"
                 raise one.places["routes", name].error(at, why)
+
+
+def _refuse_webhooks(one: _Merged) -> None:
+    """A repository names no address that is told of every request."""
+    for name, channel in one.found["channels"].items():
+        if channel.type == "webhook":
+            why = "only the machine's or the user's own file may name an address that is told of requests"
+            raise one.places["channels", name].error(("channels", name, "url"), why)
 
 
 def _check_secrets(document: yaml_positions.Document, name: str, channel: Any, allowed: set[str]) -> None:

@@ -1,9 +1,11 @@
 """The form of a channels file (`channels.yaml`), checked strictly: who may approve, over what, in which order."""
 
+import re
 from ipaddress import ip_address
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -33,6 +35,20 @@ Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 Assurance = Literal["os", "mail-reply", "chat", "mail-link", "login", "terminal"]
 _SLACK_API = r"^(https://(slack|slack-gov)\.com/api/|http://127\.0\.0\.1:[0-9]{1,5}/api/)$"
 """Slack, Slack for governments, or a fake one on this machine: nobody else gets the tokens."""
+
+
+_WEBHOOK = re.compile(
+    r"(https://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|http://127\.0\.0\.1:[0-9]{1,5})"
+    r"/[A-Za-z0-9._~!$&'()*+,;=:@%/-]{0,1000}(\?[A-Za-z0-9._~!$&'()*+,;=:@%/?-]{0,1000})?"
+)
+
+
+def _webhook_url(value: str) -> str:
+    if not _WEBHOOK.fullmatch(value):
+        raise ValueError(
+            "url: expected https://HOST/PATH without a user or a fragment (http://127.0.0.1:PORT/ on this machine)"
+        )
+    return value
 
 
 Duration = Annotated[int, BeforeValidator(milliseconds), WithJsonSchema(dict(DURATION_SCHEMA))]
@@ -209,7 +225,22 @@ class Web(_Strict):
         return self
 
 
-Channel = Annotated[Terminal | Slack | Mail | Web, Field(discriminator="type")]
+class Webhook(_Strict):
+    """Signed events to one address, for every other chat: CloudEvents by POST, as Standard Webhooks signs them.
+
+    They can't be answered: each has a link to `inbox`, the name of a channel of type web. `ca` is the file of a
+    certificate authority of your own (PEM).
+    """
+
+    type: Literal["webhook"]
+    url: Annotated[str, AfterValidator(_webhook_url)]
+    secret_env: Variable = "WEBHOOK_SECRET"
+    inbox: Name = "web"
+    ca: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
+    pace: Annotated[float, Field(ge=0, le=60)] = 0.2
+
+
+Channel = Annotated[Terminal | Slack | Mail | Web | Webhook, Field(discriminator="type")]
 
 
 OwnPath = Annotated[str, Field(pattern=r"^(/|~/)[^\x00\n]{1,1000}$")]
