@@ -17,7 +17,7 @@ from humanlayer_agent.locations import MACHINE_FOLDER, PROJECT_FOLDER, config_fo
 from humanlayer_agent.policy.language import sources, yaml_positions
 
 if TYPE_CHECKING:
-    from humanlayer_agent.channels.settings.schema import Channel, Person, Profile, Route, UserGroup
+    from humanlayer_agent.channels.settings.schema import Channel, Person, Profile, Route, Routing, UserGroup
 
 FILE = "channels.yaml"
 MAX_EXTENDS = 8
@@ -42,6 +42,7 @@ class Profiles:
     channels: "Mapping[str, Channel]"
     routes: "Mapping[str, Route]"
     signers: frozenset[str]
+    routing: "tuple[Routing, ...]" = ()
     files: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     stands_in: bool = False
@@ -54,6 +55,7 @@ class _Merged:
     found: dict[str, dict[str, Any]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
     places: dict[tuple[str, str], yaml_positions.Document] = field(default_factory=dict)
     signers: set[str] = field(default_factory=set)
+    routing: "list[tuple[yaml_positions.Document, int, Routing]]" = field(default_factory=list)
     secrets: set[str] = field(default_factory=set)
     files: list[str] = field(default_factory=list)
 
@@ -64,6 +66,7 @@ class _Merged:
                 self.found[kind][name] = value
                 self.places[kind, name] = document
         self.signers |= set(profile.signers)
+        self.routing = [*((document, n, each) for n, each in enumerate(profile.routing)), *self.routing]
         self.secrets |= set(profile.secrets)
         self.files.append(document.name)
 
@@ -114,7 +117,7 @@ def load(
     found = merged.found
     return Profiles(
         found["people"], found["groups"], found["channels"], found["routes"], frozenset(merged.signers),
-        tuple(merged.files), tuple(ignored), stands_in,
+        tuple(each for _, _, each in merged.routing), tuple(merged.files), tuple(ignored), stands_in,
     )  # fmt: skip
 
 
@@ -206,7 +209,12 @@ def _take(merged: _Merged, path: Path, *, signs: bool, content: bytes | None = N
         merged.places[kind, name] = document
     if one.signers and not signs:
         raise ConfigError(f"{path}: signers: only the machine's or the user's own file may name them")
+    if one.routing and not signs:
+        document, n, _ = one.routing[0]
+        why = "only the machine's or the user's own file may say which route requests take"
+        raise document.error(("routing", n), why)
     merged.signers |= one.signers
+    merged.routing += one.routing
     merged.files += one.files
 
 
@@ -283,6 +291,10 @@ def _check_references(merged: _Merged) -> None:
                 raise merged.places["groups", name].error(
                     ("groups", name, n), f"nobody is called {member!r} under people"
                 )
+    for document, n, routing in merged.routing:
+        if routing.route not in found["routes"]:
+            known = did_you_mean(routing.route, found["routes"], "routes here:")
+            raise document.error(("routing", n, "route"), f"there is no route {routing.route!r}; {known}")
     for name, channel in found["channels"].items():
         if channel.type == "webhook" and getattr(found["channels"].get(channel.inbox), "type", "") != "web":
             why = f"{channel.inbox!r} is no channel of type web: answers to a webhook are given there"

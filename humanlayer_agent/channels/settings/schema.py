@@ -2,7 +2,7 @@
 
 import re
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -67,6 +67,11 @@ def _is_own(listen: str) -> bool:
     if not 0 < int(port) < 65536:
         raise ValueError(f"listen: {port} is no port")
     return own
+
+
+_T = TypeVar("_T")
+_Some = Annotated[list[_T], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
+"""A list, of which one may be written without brackets."""
 
 
 class _Strict(BaseModel):
@@ -294,6 +299,25 @@ class Route(_Strict):
         return self
 
 
+class Routing(_Strict):
+    """The route of requests of some projects, severities or agents, for which a policy names none: all that is said
+    here has to be so, and the first entry that fits counts.
+
+    `project` are folders (`/` or `~/`): a project in or below one of them. `agent` are names, with `*` and `?`.
+    """
+
+    route: Name
+    project: _Some[OwnPath] = []
+    severity: _Some[Literal["low", "medium", "high", "critical"]] = []
+    agent: _Some[Annotated[str, Field(min_length=1, max_length=100)]] = []
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "Routing":
+        if not (self.project or self.severity or self.agent):
+            raise ValueError("routing needs project, severity or agent: for every request there is the route default")
+        return self
+
+
 class Profile(_Strict):
     """A channels file."""
 
@@ -304,6 +328,7 @@ class Profile(_Strict):
     groups: dict[Name, Annotated[list[Name], Field(min_length=1)] | UserGroup] = {}
     channels: dict[Name, Channel] = {}
     routes: dict[Name, Route] = {}
+    routing: Annotated[list[Routing], Field(max_length=64)] = []
     signers: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = []
     secrets: list[Variable] = []
 
