@@ -176,6 +176,7 @@ font-weight:bold;font-size:15px;background:#fff;white-space:nowrap}
 .danger{background:#fff;color:#e01e5a;border-color:#e01e5a}
 .modal{padding:20px 24px} .title{font-weight:900;font-size:22px;margin-bottom:12px}
 hr{border:0;border-top:1px solid #ddd}
+.beside{float:right;margin-left:12px}
 .label{font-weight:bold;margin-top:14px} .end{justify-content:flex-end} .option{display:flex;gap:8px;margin:6px 0}
 .option i{width:14px;height:14px;border:2px solid #868686;border-radius:50%;flex:none;margin-top:2px}
 """
@@ -223,6 +224,45 @@ def slack_form_page() -> str:
     return _page(_SLACK_STYLE, body)
 
 
+class _Desk:
+    """The desk of a hub where alice may answer everything."""
+
+    def person_of(self, principal: str) -> Person | None:
+        return Person(principal.removeprefix("os:1000:"), (principal,)) if principal else None
+
+    def may_answer(self, *who: object) -> bool:
+        return True
+
+
+def slack_home_page() -> str:
+    """The home of the app, as alice sees it."""
+    from humanlayer_agent.approvals.grants import Grant, offers
+    from humanlayer_agent.approvals.model import Approver, Vote
+    from humanlayer_agent.channels.contract import Outcome
+    from humanlayer_agent.channels.slack import home
+    from humanlayer_agent.channels.slack.seal import Seal
+
+    asked, fetched = request(), request(FETCH, "")
+    approver = Approver("os:1000:alice", "slack", "chat")
+    now = fetched.created
+    scope = replace(offers(fetched)[0].scope, until=now + 3_600_000).text()
+    vote = Vote(fetched.id, "approve", approver, fetched.digest, "d", "", "click", now, person="alice", scope=scope)
+    grant = Grant(fetched.id, fetched, now, now + 3_600_000, 3, 50, None, "", (vote,))
+    decided = [
+        Outcome(replace(request(command, ""), state=state, decided=now - ago, decided_by="os:1000:alice"), by=by)
+        for command, state, ago, by in (
+            (EARLIER[0], "approved", 3_000_000, "alice"),
+            ("git push --force origin main", "rejected", 1_900_000, "bob"),
+            ("terraform apply a.plan", "expired", 600_000, ""),
+        )
+    ]
+    held = home.Held((Outcome(asked), Outcome(fetched)), (), tuple(decided), (grant,), "")
+    view = home.view(_Desk(), held, home.Account("os:1000:alice", ()), Seal("x"))  # type: ignore[arg-type]
+    body = "".join(_block(block, {}) for block in view["blocks"])
+    body = body.translate(dict.fromkeys(map(ord, "✅⛔⌛")))  # few fonts have them
+    return _page(_SLACK_STYLE, f'<div class="modal">{body}</div>')
+
+
 def _input(block: dict[str, Any]) -> str:
     options = "".join(
         f'<div class="option"><i></i>{html.escape(each["text"]["text"])}</div>' for each in block["element"]["options"]
@@ -236,7 +276,8 @@ def _block(block: dict[str, Any], names: dict[str, str]) -> str:
     if kind == "divider":
         return "<hr>"
     if kind in ("header", "section"):
-        return f'<div class="{kind}">{html.escape(block["text"]["text"])}</div>'
+        beside = f'<div class="beside">{_button(block["accessory"])}</div>' if "accessory" in block else ""
+        return f'<div class="{kind}">{beside}{html.escape(block["text"]["text"])}</div>'
     if kind == "context":
         spans = "".join(f"<span>{html.escape(each['text'])}</span>" for each in block["elements"])
         return f'<div class="context">{spans}</div>'
@@ -315,6 +356,7 @@ def main() -> None:
         ("grant", terminal_page(FETCH, "a"), 860),
         ("slack", slack_page(), 660),
         ("slack-grant", slack_form_page(), 660),
+        ("slack-home", slack_home_page(), 660),
     )
     for name, page, width in pages:
         draw(page, options.into / f"{name}.png", width)

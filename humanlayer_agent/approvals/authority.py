@@ -4,13 +4,16 @@ Nothing here reads a file: whoever loads a configuration builds an `Authority` f
 holds where there is none.
 """
 
+import posixpath
 import string
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
+from humanlayer_agent.action import Action
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import PolicyDecision
 
@@ -239,6 +242,40 @@ class ApprovalRule:
         return tuple(ordered[: max(by_time, level)])
 
 
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """Which route the name "default" means for some requests: all that is said must be so, and something is said.
+
+    Args:
+        route: the name of the route.
+        projects: folders; a project is one of them, or below one. agents: patterns of names (`*`, `?`).
+        severities: low, medium, high, critical.
+
+    Example:
+        >>> Routing("payments", projects=("/srv/pay",)).fits("medium", project="/srv/pay/api", agent="docs")
+        True
+    """
+
+    route: str
+    projects: tuple[str, ...] = ()
+    severities: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+
+    def fits(self, severity: str, *, project: str, agent: str) -> bool:
+        """Tell whether a request is one of those."""
+        return (
+            (not self.projects or any(_is_below(project, each) for each in self.projects))
+            and (not self.severities or severity in self.severities)
+            and (not self.agents or any(fnmatchcase(agent, each) for each in self.agents))
+        )
+
+
+def _is_below(path: str, folder: str) -> bool:
+    """Tell whether a path is a folder or below it, as they are written."""
+    below, above = (posixpath.normpath(each).rstrip("/") + "/" for each in (path or ".", folder))
+    return below.startswith(above)
+
+
 def _nobody(authority: "Authority") -> Sequence["Absence"]:
     return ()
 
@@ -255,6 +292,7 @@ class Authority:
         people: everybody who is known.
         routes: rules by name; "default" is the one a policy means where it names none.
         signers: fingerprints of the keys that may sign votes (`signing.Signer.fingerprint`).
+        routing: which other route is meant where a policy names none; the first that fits counts.
         away: reads who is away now, as far as this authority counts it (`Absences.standing`).
         left: reads who has left (`People.left`).
         glass: ids of the people of whom two together may approve, or lift a stop, outside of any route.
@@ -271,6 +309,7 @@ class Authority:
     people: tuple[Person, ...]
     routes: Mapping[str, ApprovalRule]
     signers: frozenset[str] = frozenset()
+    routing: tuple[Routing, ...] = ()
     away: Callable[["Authority"], Sequence["Absence"]] = field(default=_nobody, compare=False, repr=False)
     left: Callable[[], Sequence[Removal]] = field(default=_nobody_left, compare=False, repr=False)
     glass: tuple[str, ...] = ()
@@ -300,6 +339,8 @@ class Authority:
                 raise ConfigError(f"route {name}: its rule is that of {rule.name!r}")
             if strangers := set(rule.approvers) - set(ids):
                 raise ConfigError(f"route {name}: approver {min(strangers)!r} is not one of the people")
+        if unknown := {each.route for each in self.routing} - set(self.routes):
+            raise ConfigError(f"routing names the route {min(unknown)!r}, and there is none")
 
     @classmethod
     def alone(cls, requester: str, *also: str, timeout_ms: int = 600_000, valid_for_ms: int = 60_000) -> Self:
@@ -388,6 +429,22 @@ class Authority:
         place = principal.partition("/")[0] + "/"
         names = () if who is None else (_members(who),) if who.is_group else who.identities
         return any(name.startswith(place) for name in names)
+
+    def routed(self, decision: PolicyDecision, action: Action) -> PolicyDecision:
+        """Return the decision with the route that `routing` says, where no rule of the policy names another one than
+        "default".
+
+        It is decided once, where an action is judged, and stands in the decision from then on: whoever delivers, counts
+        or reports reads it there.
+        """
+        wanted = decision.route if isinstance(decision.route, dict) else {"name": decision.route}
+        if not self.routing or wanted.get("name", "default") != "default":
+            return decision
+        for each in self.routing:
+            if each.fits(decision.severity, project=action.project, agent=action.agent):
+                more = {key: value for key, value in wanted.items() if key != "name"}
+                return replace(decision, route={"name": each.route, **more} if more else each.route)
+        return decision
 
     def rule_for(self, decision: PolicyDecision, requester: str = "") -> ApprovalRule:
         """Return the rule for what `decision` asks about: that of its route, made as strict as its severity demands at

@@ -915,6 +915,7 @@ class Gate:
         if self._reach is not None:
             self._reach.start()
         asked, decision = action_of(question, action), decision_on(question, self.authority.routes)
+        decision = self.authority.routed(decision, asked)
         digest = asked.digest(decision.policy_digest)
         answered = yield from self._asking.ask(asked, decision, digest, instance=self.instance)
         if isinstance(answered, Permit):  # the store gives none of a question
@@ -1001,7 +1002,8 @@ class Gate:
                 )
                 self._policies.add(decision.policy_digest)
         took = (time.perf_counter_ns() - began) // 1000
-        return self._with_files_kept(decision if decision.microseconds else replace(decision, microseconds=took))
+        timed = decision if decision.microseconds else replace(decision, microseconds=took)
+        return self.authority.routed(self._with_files_kept(timed), action)
 
     def _with_files_kept(self, decision: PolicyDecision) -> PolicyDecision:
         """Keep the files of the project where the decision says so, before anything is done by it. Where that can't be,

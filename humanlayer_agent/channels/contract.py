@@ -210,6 +210,21 @@ class Desk(Protocol):
         """
         ...
 
+    def may_answer(self, request: ApprovalRequest, principal: str, groups: Sequence[str] = ()) -> bool:
+        """Tell whether an answer of `principal` to this request could count, by who they are alone.
+
+        Args:
+            groups: the groups that the channel has just verified them to be in (`Approver.groups`).
+        """
+        ...
+
+    def stop(self, principal: str, reason: str) -> bool:
+        """Stop every agent, as `hla stop` does; False where nobody is known as `principal`, which is in the log then.
+
+        Nobody has to be an approver for that: it only keeps something from running.
+        """
+        ...
+
     def stopped(self) -> str:
         """Return since when every agent is stopped, by whom and why, for people to read; "" where none is. It holds
         somebody's own words.

@@ -17,6 +17,7 @@ FACTORIES: Mapping[str, str] = {
     "slack": "humanlayer_agent.channels.slack:build",
     "email": "humanlayer_agent.channels.mail:build",
     "web": "humanlayer_agent.channels.web:build",
+    "webhook": "humanlayer_agent.channels.webhook:build",
 }
 """Types of channels that the hub serves, and what builds one: `module:function`. (The terminal asks in the agent's own
 process, and is no channel of the hub.)"""
@@ -24,6 +25,7 @@ _NEEDED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "slack": ("slack", ("slack_sdk", "websockets")),
     "email": ("mail", ("imapclient",)),
     "web": ("web", ("starlette", "uvicorn")),
+    "webhook": ("web", ()),
 }
 """By type: the extra of pyproject.toml that it needs, and the modules which that brings."""
 

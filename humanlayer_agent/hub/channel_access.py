@@ -1,7 +1,7 @@
 """The part of the store that a channel gets to know, and the way of answers from it into the core."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from humanlayer_agent.approvals.authority import GLASS, Authority, Person
@@ -128,6 +128,28 @@ class StoreDesk:
 
     def revoke_grant(self, grant_id: str, principal: str, why: str = "") -> bool:
         return self._store.grants.revoke(grant_id, principal, why)
+
+    def may_answer(self, request: ApprovalRequest, principal: str, groups: Sequence[str] = ()) -> bool:
+        try:
+            rule = self._authority.rule_for(request.decision, request.requester)
+        except ConfigError:  # a route that this process does not know
+            return False
+        able = self._authority.may_answer(rule, request.requester)
+        known = self._authority.person_of(principal)
+        if known is not None and known.id in able:
+            return True
+        group = self._authority.group_of(rule, principal, groups)
+        return group is not None and group.id in able
+
+    def stop(self, principal: str, reason: str) -> bool:
+        if self._authority.person_of(principal) is None:
+            self._store.record(
+                events.SUPERVISION_REFUSED, wanted="stop", by=sayable(principal), refusal="unknown-identity"
+            )
+            return False
+        self._store.halts.stop(principal, reason)
+        self._changed()
+        return True
 
     def stopped(self) -> str:
         stops = [described(halt) for halt in self._store.halts.standing(self._authority)]

@@ -28,7 +28,10 @@ def size(picture: Path) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("script", "pictures"),
     [
-        (["render_pictures.py", "--into"], ["grant.png", "slack-grant.png", "slack.png", "terminal.png"]),
+        (
+            ["render_pictures.py", "--into"],
+            ["grant.png", "slack-grant.png", "slack-home.png", "slack.png", "terminal.png"],
+        ),
         (
             ["render_inbox_pictures.py"],
             [

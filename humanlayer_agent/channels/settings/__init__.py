@@ -17,14 +17,14 @@ from humanlayer_agent.locations import MACHINE_FOLDER, PROJECT_FOLDER, config_fo
 from humanlayer_agent.policy.language import sources, yaml_positions
 
 if TYPE_CHECKING:
-    from humanlayer_agent.channels.settings.schema import Channel, Person, Profile, Route, UserGroup
+    from humanlayer_agent.channels.settings.schema import Channel, Person, Profile, Route, Routing, UserGroup
 
 FILE = "channels.yaml"
 MAX_EXTENDS = 8
 SHIPPED = ("terminal", "slack", "slack-http", "email", "web")
 """The channels files that ship: `extends: [builtin:NAME]`."""
 _HOLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
-_OWN_SECRETS = {"slack": ("SLACK_",), "email": ("SMTP_", "IMAP_", "EMAIL_", "MAIL_")}
+_OWN_SECRETS = {"slack": ("SLACK_",), "email": ("SMTP_", "IMAP_", "EMAIL_", "MAIL_"), "webhook": ("WEBHOOK_",)}
 """What the names of a channel type's secret variables begin with, unless the user's own file lists others."""
 _KINDS = ("people", "groups", "channels", "routes")
 
@@ -43,6 +43,7 @@ class Profiles:
     routes: "Mapping[str, Route]"
     signers: frozenset[str]
     break_glass: tuple[str, ...] = ()
+    routing: "tuple[Routing, ...]" = ()
     files: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     stands_in: bool = False
@@ -56,6 +57,7 @@ class _Merged:
     places: dict[tuple[str, str], yaml_positions.Document] = field(default_factory=dict)
     signers: set[str] = field(default_factory=set)
     break_glass: list[str] = field(default_factory=list)
+    routing: "list[tuple[yaml_positions.Document, int, Routing]]" = field(default_factory=list)
     secrets: set[str] = field(default_factory=set)
     files: list[str] = field(default_factory=list)
 
@@ -67,6 +69,7 @@ class _Merged:
                 self.places[kind, name] = document
         self.signers |= set(profile.signers)
         self.break_glass += profile.break_glass
+        self.routing = [*((document, n, each) for n, each in enumerate(profile.routing)), *self.routing]
         self.secrets |= set(profile.secrets)
         self.files.append(document.name)
 
@@ -117,7 +120,8 @@ def load(
     found = merged.found
     return Profiles(
         found["people"], found["groups"], found["channels"], found["routes"], frozenset(merged.signers),
-        tuple(dict.fromkeys(merged.break_glass)), tuple(merged.files), tuple(ignored), stands_in,
+        tuple(dict.fromkeys(merged.break_glass)), tuple(each for _, _, each in merged.routing),
+        tuple(merged.files), tuple(ignored), stands_in,
     )  # fmt: skip
 
 
@@ -199,6 +203,7 @@ def _take(merged: _Merged, path: Path, *, signs: bool, content: bytes | None = N
     allowed = one.secrets if signs else set()
     if not signs:
         _refuse_on_call(one)
+        _refuse_webhooks(one)
     for (kind, name), document in one.places.items():
         if kind == "channels":
             _check_secrets(document, name, one.found[kind][name], allowed)
@@ -210,8 +215,13 @@ def _take(merged: _Merged, path: Path, *, signs: bool, content: bytes | None = N
         raise ConfigError(f"{path}: signers: only the machine's or the user's own file may name them")
     if one.break_glass and not signs:
         raise ConfigError(f"{path}: break_glass: only the machine's or the user's own file may name them")
+    if one.routing and not signs:
+        document, n, _ = one.routing[0]
+        why = "only the machine's or the user's own file may say which route requests take"
+        raise document.error(("routing", n), why)
     merged.signers |= one.signers
     merged.break_glass += one.break_glass
+    merged.routing += one.routing
     merged.files += one.files
 
 
@@ -288,8 +298,17 @@ def _check_references(merged: _Merged) -> None:
                 raise merged.places["groups", name].error(
                     ("groups", name, n), f"nobody is called {member!r} under people"
                 )
+    for document, n, routing in merged.routing:
+        if routing.route not in found["routes"]:
+            known = did_you_mean(routing.route, found["routes"], "routes here:")
+            raise document.error(("routing", n, "route"), f"there is no route {routing.route!r}; {known}")
+    for name, channel in found["channels"].items():
+        if channel.type == "webhook" and getattr(found["channels"].get(channel.inbox), "type", "") != "web":
+            why = f"{channel.inbox!r} is no channel of type web: answers to a webhook are given there"
+            raise merged.places["channels", name].error(("channels", name, "inbox"), why)
     for name, route in found["routes"].items():
         document = merged.places["routes", name]
+        _check_webhooks(document, name, route, found["channels"])
         for n, who in enumerate(route.approvers):
             _check_approver(document, ("routes", name, "approvers", n), who, found)
         for n, step in enumerate(route.steps):
@@ -301,6 +320,16 @@ def _check_references(merged: _Merged) -> None:
                 raise document.error((*at, "on_call"), "a terminal asks whoever is there: leave on_call out")
             for m, who in enumerate(step.approvers or ()):
                 _check_approver(document, (*at, "approvers", m), who, found)
+
+
+def _check_webhooks(document: yaml_positions.Document, name: str, route: Any, channels: Mapping[str, Any]) -> None:
+    """Whoever is told by a webhook can answer by then: in the inbox that its link leads to."""
+    shown = {step.to: step.after for step in sorted(route.steps, key=lambda step: step.after, reverse=True)}
+    for n, step in enumerate(route.steps):
+        channel = channels.get(step.to)
+        if channel is not None and channel.type == "webhook" and shown.get(channel.inbox, step.after + 1) > step.after:
+            why = f"a webhook can't be answered: add {{to: {channel.inbox}}} to the steps, not later than this one"
+            raise document.error(("routes", name, "steps", n, "to"), why)
 
 
 def _check_approver(
@@ -321,6 +350,14 @@ def _refuse_on_call(one: _Merged) -> None:
                 at = ("routes", name, "steps", n, "on_call")
                 why = "only the machine's or the user's own file may say where it stands who is on call"
                 raise one.places["routes", name].error(at, why)
+
+
+def _refuse_webhooks(one: _Merged) -> None:
+    """A repository names no address that is told of every request."""
+    for name, channel in one.found["channels"].items():
+        if channel.type == "webhook":
+            why = "only the machine's or the user's own file may name an address that is told of requests"
+            raise one.places["channels", name].error(("channels", name, "url"), why)
 
 
 def _check_secrets(document: yaml_positions.Document, name: str, channel: Any, allowed: set[str]) -> None:

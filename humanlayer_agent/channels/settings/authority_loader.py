@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.approvals.authority import ApprovalRule, Authority, OnCall, Person, Step
+from humanlayer_agent.approvals.authority import ApprovalRule, Authority, OnCall, Person, Routing, Step
 from humanlayer_agent.channels.settings import Profiles
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.key_file import AuditKey
 from humanlayer_agent.keys.signing import Signer
-from humanlayer_agent.locations import audit_key_path
+from humanlayer_agent.locations import audit_key_path, home_folder
 
 if TYPE_CHECKING:
     from humanlayer_agent.channels.settings import schema
@@ -99,7 +99,8 @@ def authority_of(
                 timeout_ms=timeout_ms or shipped.timeout_ms,
                 valid_for_ms=valid_for_ms or shipped.valid_for_ms,
             )
-        return Authority(tuple(people.values()), routes, profiles.signers, glass=profiles.break_glass)
+        routing = tuple(map(_routing, profiles.routing))
+        return Authority(tuple(people.values()), routes, profiles.signers, routing, glass=profiles.break_glass)
     except ConfigError as error:
         files = ", ".join(profiles.files)
         raise ConfigError(f"{files}: {error}" if files else str(error)) from error
@@ -141,6 +142,11 @@ def _rule(name: str, route: "schema.Route", groups: dict[str, tuple[str, ...]]) 
             Step(step.to, step.after, _expanded(step.approvers or (), groups), _on_call(step)) for step in route.steps
         ),
     )
+
+
+def _routing(one: "schema.Routing") -> Routing:
+    folders = (str(Path(home_folder()) / path[2:]) if path.startswith("~/") else path for path in one.project)
+    return Routing(one.route, tuple(map(os.path.realpath, folders)), tuple(one.severity), tuple(one.agent))
 
 
 def _on_call(step: "schema.Step") -> OnCall | None:

@@ -1,9 +1,11 @@
 """The form of a channels file (`channels.yaml`), checked strictly: who may approve, over what, in which order."""
 
+import re
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -36,6 +38,20 @@ _SLACK_API = r"^(https://(slack|slack-gov)\.com/api/|http://127\.0\.0\.1:[0-9]{1
 """Slack, Slack for governments, or a fake one on this machine: nobody else gets the tokens."""
 
 
+_WEBHOOK = re.compile(
+    r"(https://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|http://127\.0\.0\.1:[0-9]{1,5})"
+    r"/[A-Za-z0-9._~!$&'()*+,;=:@%/-]{0,1000}(\?[A-Za-z0-9._~!$&'()*+,;=:@%/?-]{0,1000})?"
+)
+
+
+def _webhook_url(value: str) -> str:
+    if not _WEBHOOK.fullmatch(value):
+        raise ValueError(
+            "url: expected https://HOST/PATH without a user or a fragment (http://127.0.0.1:PORT/ on this machine)"
+        )
+    return value
+
+
 Duration = Annotated[int, BeforeValidator(milliseconds), WithJsonSchema(dict(DURATION_SCHEMA))]
 
 
@@ -52,6 +68,11 @@ def _is_own(listen: str) -> bool:
     if not 0 < int(port) < 65536:
         raise ValueError(f"listen: {port} is no port")
     return own
+
+
+_T = TypeVar("_T")
+_Some = Annotated[list[_T], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
+"""A list, of which one may be written without brackets."""
 
 
 class _Strict(BaseModel):
@@ -210,7 +231,22 @@ class Web(_Strict):
         return self
 
 
-Channel = Annotated[Terminal | Slack | Mail | Web, Field(discriminator="type")]
+class Webhook(_Strict):
+    """Signed events to one address, for every other chat: CloudEvents by POST, as Standard Webhooks signs them.
+
+    They can't be answered: each has a link to `inbox`, the name of a channel of type web. `ca` is the file of a
+    certificate authority of your own (PEM).
+    """
+
+    type: Literal["webhook"]
+    url: Annotated[str, AfterValidator(_webhook_url)]
+    secret_env: Variable = "WEBHOOK_SECRET"
+    inbox: Name = "web"
+    ca: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
+    pace: Annotated[float, Field(ge=0, le=60)] = 0.2
+
+
+Channel = Annotated[Terminal | Slack | Mail | Web | Webhook, Field(discriminator="type")]
 
 
 OwnPath = Annotated[str, Field(pattern=r"^(/|~/)[^\x00\n]{1,1000}$")]
@@ -264,6 +300,25 @@ class Route(_Strict):
         return self
 
 
+class Routing(_Strict):
+    """The route of requests of some projects, severities or agents, for which a policy names none: all that is said
+    here has to be so, and the first entry that fits counts.
+
+    `project` are folders (`/` or `~/`): a project in or below one of them. `agent` are names, with `*` and `?`.
+    """
+
+    route: Name
+    project: _Some[OwnPath] = []
+    severity: _Some[Literal["low", "medium", "high", "critical"]] = []
+    agent: _Some[Annotated[str, Field(min_length=1, max_length=100)]] = []
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "Routing":
+        if not (self.project or self.severity or self.agent):
+            raise ValueError("routing needs project, severity or agent: for every request there is the route default")
+        return self
+
+
 class Profile(_Strict):
     """A channels file."""
 
@@ -274,6 +329,7 @@ class Profile(_Strict):
     groups: dict[Name, Annotated[list[Name], Field(min_length=1)] | UserGroup] = {}
     channels: dict[Name, Channel] = {}
     routes: dict[Name, Route] = {}
+    routing: Annotated[list[Routing], Field(max_length=64)] = []
     signers: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = []
     secrets: list[Variable] = []
     break_glass: list[Name] = []

@@ -65,6 +65,7 @@ MENDS: Mapping[str, str] = MappingProxyType(
         "access_denied": "an admin restricts this app: ask for it to be approved",
         "team_access_not_granted": "the app is not installed in this workspace: install it there",
         "file_uploads_disabled": "this workspace has switched file uploads off, so long commands can't be shown whole",
+        "not_enabled": "switch the Home Tab on under App Home",
         "snippet_too_large": "the command is longer than a snippet may be",
     }
 )

@@ -4,7 +4,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from humanlayer_agent.approvals.model import ApprovalRequest
@@ -14,6 +14,7 @@ from humanlayer_agent.channels.slack import blocks, bulk_answers, health, messag
 from humanlayer_agent.channels.slack.api import GONE, Identity, SlackApi, SlackError
 from humanlayer_agent.channels.slack.clicks import Clicks
 from humanlayer_agent.channels.slack.envelopes import Handle, Receives, Reply
+from humanlayer_agent.channels.slack.home import Homes
 from humanlayer_agent.channels.slack.message import Attachment, Message, Shown
 from humanlayer_agent.channels.slack.people import USERGROUP, Directory
 from humanlayer_agent.channels.slack.socket_mode import Receiver
@@ -81,6 +82,7 @@ class SlackChannel:
         self._threads: OrderedDict[str, str] = OrderedDict()
         self._tries: dict[str, int] = {}
         self._clicks: Clicks | None = None
+        self._homes: Homes | None = None
         self._desk: Desk | None = None
         self.receiver: Receives = (
             receiver(self._handle) if receiver else Receiver(self._socket_url, self._handle, count=connections)
@@ -88,22 +90,30 @@ class SlackChannel:
 
     def start(self, desk: Desk) -> None:
         self._desk = desk
-        self._clicks = Clicks(
+        self._homes = Homes(self._api, desk, self._seal, self._post_to, lambda user: clicks.account(user))
+        self._clicks = clicks = Clicks(
             self.name,
             self._api,
             self._directory,
             desk,
             self._seal,
+            channel=self._post_to,
             posted=self._has_posted,
             mend=self._mend,
+            homes=self._homes,
         )
+        self._homes.start()
         self.receiver.start()
 
     def close(self, timeout: float = 2.0) -> None:
+        if self._homes is not None:
+            self._homes.close()
         self.receiver.close(timeout)
 
     def health(self) -> Health:
-        return health.check(self._api, self._post_to, self._usergroups, self.receiver.reception)
+        found = health.check(self._api, self._post_to, self._usergroups, self.receiver.reception)
+        problem = self._homes.problem if self._homes is not None else ""
+        return replace(found, facts={**found.facts, "home": problem}) if problem else found
 
     def _socket_url(self) -> str:
         self._api.identity()  # before anything comes in: no click has to wait for it
@@ -242,6 +252,8 @@ class SlackChannel:
     # ---- keeping it true ----------------------------------------------------------------------------
 
     def settle(self, outcome: Outcome, ref: Ref) -> None:
+        if self._homes is not None:
+            self._homes.look()
         what = self._shown(outcome.request)
         if outcome.request.state == "pending":
             attachment = Attachment.NONE

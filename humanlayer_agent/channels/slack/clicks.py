@@ -23,13 +23,14 @@ from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest
 from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.contract import Desk, Ref
 from humanlayer_agent.channels.offers import EARLIER, foresight
-from humanlayer_agent.channels.slack import blocks, bulk_answers, forms, message
+from humanlayer_agent.channels.slack import blocks, bulk_answers, forms, home, message
 from humanlayer_agent.channels.slack.api import SlackApi
-from humanlayer_agent.channels.slack.envelopes import INTERACTIVE, Reply
+from humanlayer_agent.channels.slack.envelopes import EVENT, INTERACTIVE, Reply
+from humanlayer_agent.channels.slack.home import Homes
 from humanlayer_agent.channels.slack.people import Directory
 from humanlayer_agent.channels.slack.seal import Seal
 from humanlayer_agent.errors import ChannelError, StoreError
-from humanlayer_agent.safe_text import characters
+from humanlayer_agent.safe_text import characters, one_line
 
 _TYPOGRAPHIC = frozenset("“”„‟‘’‚‛«»‹›′″–—―…")
 """What phones and desktops put in for quotes, dashes and three dots."""
@@ -120,10 +121,12 @@ class Clicks:
 
     Args:
         name: of the channel.
+        channel: the conversation that it posts to.
         seal: of the requests that its buttons are about.
         posted: whether this process has posted that message for the request just now: then it is waited for until it
             is written down.
         mend: is called with a request and where it is shown, when somebody clicks on what may be out of date.
+        homes: are told who looks at theirs.
     """
 
     def __init__(
@@ -134,16 +137,20 @@ class Clicks:
         desk: Desk,
         seal: Seal,
         *,
+        channel: str,
         posted: Callable[[str, str], bool],
         mend: Callable[[str, Ref], None],
+        homes: Homes,
     ) -> None:
         self._name = name
         self._api = api
         self._directory = directory
         self._desk = desk
         self._seal = seal
+        self._channel = channel
         self._posted = posted
         self._mend = mend
+        self._homes = homes
 
     def handle(self, envelope: Json) -> Reply:
         """Answer one envelope.
@@ -152,6 +159,8 @@ class Clicks:
             StoreError: nothing was written down: it must not be acknowledged.
         """
         payload = envelope.get("payload")
+        if envelope.get("type") == EVENT and isinstance(payload, dict):
+            self._happened(payload)
         if envelope.get("type") != INTERACTIVE or not isinstance(payload, dict):
             return Reply()
         if payload.get("type") == "block_actions":
@@ -164,22 +173,18 @@ class Clicks:
 
     def _clicked(self, payload: Json) -> Reply:
         actions = payload.get("actions") or [{}]
-        action = str(actions[0].get("action_id"))
-        if action not in KINDS and action != message.SEVERAL:
-            return Reply()
-        container = payload.get("container") or {}
-        found = _VALUE.fullmatch(str(actions[0].get("value")))
-        origin = forms.Origin(
-            found[1] if found else "",
-            found[2] if found else "",
-            str((payload.get("channel") or {}).get("id") or container.get("channel_id")),
-            str(container.get("message_ts")),
-        )
+        action, value = str(actions[0].get("action_id")), str(actions[0].get("value"))
         who = _who(payload)
+        if action in (home.TAKE_BACK, home.STOP):
+            return self._at_home(action, payload, value, who)
+        if action not in KINDS and action not in (message.SEVERAL, home.REVIEW):
+            return Reply()
+        origin = self._origin(payload, action, value)
         try:
             request, ref = self._presented(payload, origin)
             approver = self._approver(payload, who)
-            _check_offered(action, request, ref)
+            if action != home.REVIEW:
+                _check_offered(action, request, ref)
         except _Turned as turned:
             return self._turned_away(payload, origin, who, turned)
         except StoreError as error:
@@ -190,6 +195,8 @@ class Clicks:
             answer = Answer(KINDS[action], approver, request.digest, decision_id, input_mode="click")
             result = self._decide(payload, request, answer)
             return Reply(after=lambda: self._tell(payload, result, request, ref))
+        if action == home.REVIEW:
+            return Reply(after=lambda: self._review(payload, request, ref, origin, who, approver))
         if request.state != "pending" or request.expires <= now_ms():
             late = self._late(payload, request, action, approver, decision_id)
             return Reply(after=lambda: self._tell(payload, late, request, ref))
@@ -212,8 +219,9 @@ class Clicks:
         return {offer.name: self._seal.of_scope(request, offer.scope.text()) for offer in offers(request)}
 
     def _open(self, payload: Json, form: Json) -> None:
+        method = "views.push" if _in_form(payload) else "views.open"
         try:
-            self._api.call("views.open", quick=True, trigger_id=str(payload.get("trigger_id")), view=form)
+            self._api.call(method, quick=True, trigger_id=str(payload.get("trigger_id")), view=form)
         except ChannelError as error:
             code = getattr(error, "code", "")
             expired = "trigger" in code
@@ -238,6 +246,8 @@ class Clicks:
         who = _who(payload)
         if action == message.SEVERAL:
             return self._submitted_several(payload, view, who)
+        if action == home.STOP:
+            return self._stopped(payload, view, who)
         if action not in forms.FORMS or origin is None:
             return Reply()
         try:
@@ -264,7 +274,7 @@ class Clicks:
             input_mode="typed",
             edited=text if action == message.EDIT else "",
         )
-        return self._submitted_answer(request, ref, answer)
+        return self._submitted_answer(view, request, ref, answer)
 
     def _granted(self, view: Json, request: ApprovalRequest, ref: Ref, who: _Who, approver: Approver) -> Reply:
         """Record an approval with the scope that was chosen, as it was shown; nothing where it is not offered now."""
@@ -284,12 +294,13 @@ class Clicks:
             input_mode="click",
             scope=name,
         )
-        return self._submitted_answer(request, ref, answer)
+        return self._submitted_answer(view, request, ref, answer)
 
-    def _submitted_answer(self, request: ApprovalRequest, ref: Ref, answer: Answer) -> Reply:
+    def _submitted_answer(self, view: Json, request: ApprovalRequest, ref: Ref, answer: Answer) -> Reply:
         result = self._desk.decide(request.id, answer)
         if result.outcome in ("recorded", "duplicate"):
-            return Reply()
+            below = view.get("previous_view_id")  # it shows what was answered just now
+            return Reply({"response_action": "clear"} if below else None, after=self._homes.look)
         return Reply(forms.error(_said(result)), after=lambda: self._mend(request.id, ref))
 
     # ---- several at once
@@ -365,6 +376,79 @@ class Clicks:
                 return request, ref
         raise _Turned("not-presented")
 
+    # ---- the home -----------------------------------------------------------------------------------
+
+    def _happened(self, payload: Json) -> None:
+        """An event: somebody looks at the home of this very app."""
+        event = payload.get("event")
+        if not isinstance(event, dict) or event.get("type") != "app_home_opened" or event.get("tab") != "home":
+            return
+        with suppress(ChannelError):  # they open it again
+            own = self._api.identity(quick=True)
+            if (payload.get("api_app_id"), payload.get("team_id")) == (own.app, own.team):
+                self._homes.opened(str(event.get("user")))
+
+    def _origin(self, payload: Json, action: str, value: str) -> forms.Origin:
+        """Return the message that a button belongs to: the one it is in, or the one that its form or home shows."""
+        parts = _VALUE.fullmatch(value)
+        request_id, seal = (parts[1], parts[2]) if parts else ("", "")
+        if not isinstance(payload.get("view"), dict):
+            container = payload.get("container") or {}
+            channel = str((payload.get("channel") or {}).get("id") or container.get("channel_id"))
+            return forms.Origin(request_id, seal, channel, str(container.get("message_ts")))
+        if action == home.REVIEW:
+            request = self._desk.request(request_id) if request_id else None
+            ref = home.here(self._desk, request, self._channel) if request is not None else None
+            where = ref.where if ref is not None else {}
+            return forms.Origin(request_id, seal, str(where.get("channel")), str(where.get("ts")))
+        origin = forms.origin_of(payload["view"])
+        if origin is None or (origin.request_id, origin.seal) != (request_id, seal):
+            return forms.Origin(request_id, seal, "", "")
+        return origin
+
+    def _review(
+        self, payload: Json, request: ApprovalRequest, ref: Ref, origin: forms.Origin, who: _Who, approver: Approver
+    ) -> None:
+        """Show a request of a home whole, to somebody whose business it is."""
+        self._homes.opened(who.user)
+        outcome = self._desk.outcome(request.id)
+        if outcome is None or not home.concerns(self._desk, request, home.Account(who.principal, approver.groups)):
+            self._desk.refused(request.id, who.principal, "unknown-identity", REFUSALS["unknown-identity"])
+            self._say(payload, REFUSALS["unknown-identity"])
+        else:
+            self._open(payload, home.review(outcome, self._what(request), ref, origin))
+
+    def _what(self, request: ApprovalRequest) -> message.Shown:
+        return message.shown(request, self._seal.value(request))
+
+    def _at_home(self, action: str, payload: Json, value: str, who: _Who) -> Reply:
+        """Open the form that stops every agent, or take a grant back."""
+        try:
+            approver = self._approver(payload, who)
+        except _Turned as turned:
+            why = turned.why
+            return Reply(after=lambda: self._say(payload, why))
+        account = home.Account(who.principal, approver.groups)
+        self._homes.opened(who.user)
+        if not home.is_known(self._desk, account):
+            return Reply(after=lambda: self._say(payload, REFUSALS["unknown-identity"]))
+        if action == home.STOP:
+            return Reply(after=lambda: self._open(payload, home.stopping()))
+        mine = (grant for grant, _ in self._desk.grants(0) if home.concerns(self._desk, grant.request, account))
+        if all(grant.id != value for grant in mine) or not self._desk.revoke_grant(value, who.principal):
+            return Reply(after=lambda: self._say(payload, "Nothing was taken back: it holds no longer."))
+        return Reply(after=self._homes.look)
+
+    def _stopped(self, payload: Json, view: Json, who: _Who) -> Reply:
+        """Stop every agent."""
+        try:
+            self._approver(payload, who)
+        except _Turned as turned:
+            return Reply(forms.error(turned.why))
+        if not self._desk.stop(who.principal, one_line(forms.text_of(view).strip())[: home.REASON]):
+            return Reply(forms.error("Nothing was stopped: nobody is known by this account."))
+        return Reply(after=self._homes.look)
+
     # ---- what only Slack can tell -------------------------------------------------------------------
 
     def _presented(self, payload: Json, origin: forms.Origin) -> tuple[ApprovalRequest, Ref]:
@@ -392,6 +476,20 @@ class Clicks:
             if not self._posted(request.id, origin.ts) or time.monotonic() > deadline:
                 raise _Turned("not-presented")
             time.sleep(0.02)
+
+    def account(self, user: str) -> home.Account:
+        """Return who somebody of our own team is; no principal for whoever may not answer, whoever they are.
+
+        Raises:
+            ChannelError: Slack did not say.
+        """
+        team = self._api.identity().team
+        if self._directory.why_not(user, team):
+            return home.Account("", ())
+        membership = self._directory.groups_of(user, team)
+        if membership.unknown:
+            raise ChannelError(membership.unknown)
+        return home.Account(_Who(user, team).principal, membership.groups)
 
     def _approver(self, payload: Json, who: _Who) -> Approver:
         """Return the approver whose answer it is.
@@ -437,12 +535,26 @@ class Clicks:
 
     def _tell(self, payload: Json, result: VoteResult, request: ApprovalRequest, ref: Ref) -> None:
         """Say what became of a click, where the message itself does not."""
+        said = ""
         if result.outcome == "recorded" and result.missing:
-            self._say(payload, f"Counted. {result.missing} more must approve it.")
+            said = f"Counted. {result.missing} more must approve it."
         elif result.outcome in ("late", "refused"):
-            self._say(payload, _said(result))
+            said = _said(result)
+        if _in_form(payload):
+            self._shown_again(payload, request, ref, said)
+        elif said:
+            self._say(payload, said)
         if result.outcome == "late":
             self._mend(request.id, ref)
+
+    def _shown_again(self, payload: Json, request: ApprovalRequest, ref: Ref, said: str) -> None:
+        """Bring the form up to date that a click came from."""
+        self._homes.look()
+        outcome, origin = self._desk.outcome(request.id), forms.origin_of(payload["view"])
+        with suppress(ChannelError):
+            if outcome is not None and origin is not None:
+                form = home.review(outcome, self._what(outcome.request), ref, origin, said)
+                self._api.call("views.update", quick=True, view_id=str(payload["view"].get("id")), view=form)
 
     def _say(self, payload: Json, text: str) -> None:
         """Tell only the one who clicked."""
@@ -450,6 +562,10 @@ class Clicks:
         with suppress(ChannelError):
             if isinstance(url, str) and url:
                 self._api.respond(url, _escaped(text))
+            elif isinstance(payload.get("view"), dict):
+                method = "views.push" if _in_form(payload) else "views.open"
+                trigger = str(payload.get("trigger_id"))
+                self._api.call(method, quick=True, trigger_id=trigger, view=home.notice(text))
 
 
 def _check_offered(action: str, request: ApprovalRequest, ref: Ref) -> None:
@@ -466,6 +582,12 @@ def _check_offered(action: str, request: ApprovalRequest, ref: Ref) -> None:
         raise _Turned("no-such-scope")
     if action == message.EDIT and not message.shown(request).can_edit:
         raise _Turned("not-editable")
+
+
+def _in_form(payload: Json) -> bool:
+    """Tell whether a click came from a form that is open, on which another one is to be put."""
+    view = payload.get("view")
+    return isinstance(view, dict) and view.get("type") == "modal"
 
 
 def _who(payload: Json) -> _Who:

@@ -144,16 +144,12 @@ def asking(
 def decided(outcome: Outcome, what: Shown) -> Message:
     """The message once the request is settled: nothing in it can be answered."""
     request = outcome.request
-    who = one_line(outcome.by)
-    mark, of_whom = _SETTLED.get(request.ending, (f"Settled: {request.state}", True))
-    if what.view.question and request.ending == "answered":
-        mark = "💬 Answered"
-    said = f"{mark} by {blocks.cut(who, 100)}" if of_whom and who else mark
+    said = ended(outcome, what)
     if more := remembered(request, outcome.votes, what.request):
         said += f", and remembered: {blocks.cut(more, 400)}"
     when = request.decided or request.expires
     found = [
-        blocks.line(blocks.words(f"{said} · ", bold=True), blocks.date(when, "{date_short_pretty} {time}", _utc(when))),
+        blocks.line(blocks.words(f"{said} · ", bold=True), blocks.date(when, "{date_short_pretty} {time}", utc(when))),
         blocks.context(_title(what.view), *_places(what.view)),
         blocks.literal(_clipped(what)),
     ]
@@ -164,6 +160,15 @@ def decided(outcome: Outcome, what: Shown) -> Message:
     if what.request.comment:
         found.append(blocks.section(f"“{visible(what.request.comment)}”", 1500))
     return Message(_mrkdwn(said.lstrip(_MARKS)), found)
+
+
+def ended(outcome: Outcome, what: Shown) -> str:
+    """What became of a settled request, and by whom, in a few words."""
+    request, who = outcome.request, one_line(outcome.by)
+    mark, of_whom = _SETTLED.get(request.ending, (f"Settled: {request.state}", True))
+    if what.view.question and request.ending == "answered":
+        mark = "💬 Answered"
+    return f"{mark} by {blocks.cut(who, 100)}" if of_whom and who else mark
 
 
 def reminder(outcome: Outcome, mentions: Iterable[str], *, now: int) -> Message:
@@ -337,7 +342,7 @@ def _for_whom(outcome: Outcome, mentions: list[str]) -> Json:
     request = outcome.request
     found = _mentioned(mentions)
     found.append(blocks.words("Answer by "))
-    found.append(blocks.date(request.expires, "{time}", _utc(request.expires)))
+    found.append(blocks.date(request.expires, "{time}", utc(request.expires)))
     found.append(
         blocks.words(
             f", {_span(request.expires - request.created)} after it was asked; then it is {_otherwise(request)}."
@@ -408,7 +413,8 @@ def _span(milliseconds: int) -> str:
     return f"{seconds // 60} minutes" if seconds < 7200 else f"{seconds // 3600} hours"
 
 
-def _utc(milliseconds: int) -> str:
+def utc(milliseconds: int) -> str:
+    """A point in time, for whoever's clock is not known."""
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(milliseconds // 1000))
 
 

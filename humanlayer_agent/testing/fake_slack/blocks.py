@@ -230,16 +230,19 @@ def _section(block: Json, at: str) -> Iterator[str]:
 
 
 def _view(view: Json) -> Iterator[str]:
-    if view.get("type") != "modal":
+    if view.get("type") not in ("modal", "home"):
         yield f"unsupported type: {view.get('type')} [/view/type]"
-    yield from _text(view.get("title"), "/view/title", LIMITS["view_title"], _PLAIN)
-    for key in ("submit", "close"):
-        if key in view:
+    if view.get("type") == "modal":
+        yield from _text(view.get("title"), "/view/title", LIMITS["view_title"], _PLAIN)
+    for key in ("submit", "close", "title"):
+        if key in view and view.get("type") == "home":
+            yield f"additional property: {key} [/view]"
+        elif key in view and key != "title":
             yield from _text(view[key], f"/view/{key}", LIMITS["view_button"], _PLAIN)
     for key in ("private_metadata", "callback_id", "external_id"):
         yield from _string(view, key, "/view", LIMITS[key])
     blocks = view.get("blocks")
     yield from _blocks(blocks, "/view/blocks", "view")
     inputs = isinstance(blocks, list) and any(isinstance(b, dict) and b.get("type") == "input" for b in blocks)
-    if inputs and "submit" not in view:
+    if inputs and "submit" not in view and view.get("type") == "modal":
         yield "missing required field: submit [/view]"

@@ -57,6 +57,8 @@ TIER_OF = {
     "chat.postEphemeral": 4,
     "views.open": 4,
     "views.update": 4,
+    "views.push": 4,
+    "views.publish": 4,
     "usergroups.users.list": 2,
     "users.info": 4,
     "conversations.history": 3,

@@ -27,7 +27,7 @@ class People:
         base: where the HTTP server is, for response addresses.
     """
 
-    def __init__(self, state: World, deliver: Callable[[Json], Delivery], base: str) -> None:
+    def __init__(self, state: World, deliver: Callable[..., Delivery], base: str) -> None:
         self._state = state
         self._deliver = deliver
         self._base = base
@@ -97,6 +97,79 @@ class People:
             mine = [view for view in self._state.views.values() if view["_open"] and view["_user"] == user]
             return public(mine[-1]) if mine else None
 
+    def open_home(self, user: str, /, *, tab: str = "home", **payload: object) -> Delivery:
+        """Look at the home of the app.
+
+        Args:
+            payload: fields of the payload that are to be different.
+        """
+        with self._state.lock:
+            shown = self._state.homes.get(user)
+            event = {
+                "type": "app_home_opened",
+                "user": user,
+                "channel": "D0HOME",
+                "tab": tab,
+                "event_ts": self._state.next_ts(),
+                **({"view": public(self._state.views[shown])} if shown else {}),
+            }
+            sent = {
+                "token": "z",
+                "team_id": world.TEAM,
+                "api_app_id": world.APP,
+                "type": "event_callback",
+                "event_id": f"Ev{secrets.token_hex(5).upper()}",
+                "event_time": int(self._state.clock()),
+                "event": event,
+                **payload,
+            }
+        return self._deliver(sent, kind="events_api")
+
+    def home(self, user: str) -> Json | None:
+        """Return the home of the app as somebody sees it; None where none was published for them."""
+        with self._state.lock:
+            shown = self._state.homes.get(user)
+            return public(self._state.views[shown]) if shown else None
+
+    def click_view(
+        self, user: str, view_id: str, action: str, /, *, number: int = 0, value: str | None = None, **payload: object
+    ) -> Delivery:
+        """Click a button of a form or of the home.
+
+        Args:
+            number: which of those with this action_id.
+            value, payload: as for `click`.
+
+        Raises:
+            LookupError: there is no such button.
+        """
+        with self._state.lock:
+            view = self._state.views[view_id]
+            found = [pair for pair in _all_buttons(view) if pair[1].get("action_id") == action]
+            if view["_user"] != user or len(found) <= number:
+                raise LookupError(f"there is no button {action} for {user}")
+            block, button = found[number]
+            sent = {
+                "type": "block_actions",
+                "user": self._actor(user),
+                "api_app_id": world.APP,
+                "team": {"id": world.TEAM, "domain": "fake"},
+                "container": {"type": "view", "view_id": view_id},
+                "trigger_id": self._state.trigger(user),
+                "view": public(view),
+                "actions": [
+                    {
+                        "type": "button",
+                        "action_id": action,
+                        "block_id": block["block_id"],
+                        "value": button.get("value") if value is None else value,
+                        "action_ts": self._state.next_ts(),
+                    }
+                ],
+                **payload,
+            }
+        return self._deliver(sent)
+
     def submit(
         self, user: str, view_id: str, values: Mapping[str, str] | None = None, /, **payload: object
     ) -> Submission:
@@ -132,7 +205,9 @@ class People:
                 raise AssertionError(f"errors for blocks that take no input: {unknown}")
             return Submission("errors", delivery, response["errors"])
         with self._state.lock:
-            view["_open"] = False
+            for each in self._state.views.values():
+                if each is view or (each["_user"] == user and response.get("response_action") == "clear"):
+                    each["_open"] = False
         return Submission("closed", delivery, {})
 
     def _button(self, message: Json, action: str, stale: bool) -> tuple[Json, Json]:
@@ -160,6 +235,16 @@ def _buttons(message: Json) -> list[tuple[str, Json]]:
         for element in block.get("elements", [])
         if element.get("type") == "button"
     ]
+
+
+def _all_buttons(view: Json) -> list[tuple[Json, Json]]:
+    """Every button of a view, with the block that it is in."""
+    found = []
+    for block in view["blocks"]:
+        for element in (*block.get("elements", ()), block.get("accessory") or {}):
+            if element.get("type") == "button":
+                found.append((block, element))
+    return found
 
 
 def _typed(view: Json, values: Mapping[str, str]) -> Json:

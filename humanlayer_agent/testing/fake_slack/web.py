@@ -266,22 +266,70 @@ def checked_view(value: object) -> Json:
     return made
 
 
-def _open_view(state: World, args: Json) -> Json:
+def _form(state: World, args: Json) -> tuple[str, Json]:
+    """Whose trigger it is, and a form, checked."""
     made = checked_view(args.get("view"))
-    user = state.spend_trigger(str(args.get("trigger_id")))
+    if made["type"] != "modal":
+        raise ApiError("invalid_arguments", response_metadata={"messages": ["must be a modal [/view/type]"]})
+    return state.spend_trigger(str(args.get("trigger_id"))), made
+
+
+def _put(state: World, user: str, made: Json, *, root: str = "", previous: str | None = None) -> Json:
     view_id = f"V{secrets.token_hex(5).upper()}"
     made |= {
         "id": view_id,
         "team_id": world.TEAM,
         "app_id": world.APP,
         "bot_id": world.BOT_ID,
-        "root_view_id": view_id,
+        "root_view_id": root or view_id,
+        "previous_view_id": previous,
         "hash": secrets.token_hex(4),
-        "_open": True,
+        "_open": made["type"] == "modal",
         "_user": user,
     }
     state.views[view_id] = made
     return {"view": public(made)}
+
+
+def _open_view(state: World, args: Json) -> Json:
+    return _put(state, *_form(state, args))
+
+
+def _push_view(state: World, args: Json) -> Json:
+    """Put a form on the one that is open: three at most."""
+    user, made = _form(state, args)
+    stack = [each for each in state.views.values() if each["_open"] and each["_user"] == user]
+    if not stack:
+        raise ApiError("not_found")
+    if len(stack) >= LIMITS["view_stack"]:
+        raise ApiError("push_limit_reached")
+    return _put(state, user, made, root=stack[0]["id"], previous=stack[-1]["id"])
+
+
+def _update_view(state: World, args: Json) -> Json:
+    old = state.views.get(str(args.get("view_id")))
+    if old is None or not old["_open"]:
+        raise ApiError("not_found")
+    made = checked_view(args.get("view"))
+    kept = ("id", "team_id", "app_id", "bot_id", "root_view_id", "previous_view_id", "_open", "_user")
+    made |= {key: old[key] for key in kept} | {"hash": secrets.token_hex(4)}
+    state.views[old["id"]] = made
+    return {"view": public(made)}
+
+
+def _publish_view(state: World, args: Json) -> Json:
+    """Show somebody the home of the app: it takes no scope, and a home that the app's settings have switched on."""
+    if not state.has_home:
+        raise ApiError("not_enabled")
+    user = str(args.get("user_id"))
+    if user not in state.users:
+        raise ApiError("user_not_found")
+    made = checked_view(args.get("view"))
+    if made["type"] != "home":
+        raise ApiError("invalid_arguments", response_metadata={"messages": ["must be a home [/view/type]"]})
+    done = _put(state, user, made)
+    state.homes[user] = made["id"]
+    return done
 
 
 METHODS: Mapping[str, Callable[[World, Json], Json]] = MappingProxyType(
@@ -297,5 +345,8 @@ METHODS: Mapping[str, Callable[[World, Json], Json]] = MappingProxyType(
         "usergroups.users.list": _usergroup,
         "files.completeUploadExternal": _upload_done,
         "views.open": _open_view,
+        "views.push": _push_view,
+        "views.update": _update_view,
+        "views.publish": _publish_view,
     }
 )

@@ -78,6 +78,8 @@ class World:
     faults: list[Fault] = field(default_factory=list)
     buckets: dict[tuple[str, str], deque[float]] = field(default_factory=lambda: defaultdict(deque))
     calls: list[tuple[str, str]] = field(default_factory=list)
+    homes: dict[str, str] = field(default_factory=dict)
+    has_home: bool = True
     rate_limits: bool = False
     trigger_seconds: float = 3.0
     count: int = 0
