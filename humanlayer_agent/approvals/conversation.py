@@ -23,6 +23,7 @@ from humanlayer_agent.approvals.model import (
     Vote,
     VoteResult,
 )
+from humanlayer_agent.approvals.spans import WAIT, Spans
 from humanlayer_agent.approvals.stop import STOPPED, Halt, Halted, described
 from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.approvals.votes import said
@@ -63,6 +64,7 @@ class Asking:
         requester: the principal who started the run.
         clock: the time in ms since the epoch. monotonic: seconds that no change of the clock touches.
         timeout_ms, valid_for_ms, use_by_ms: see `Gate`.
+        spans: tell how long it waited.
 
     Attributes:
         stopped: the denial that ended the run; None while it goes on.
@@ -83,6 +85,7 @@ class Asking:
         timeout_ms: int | None,
         valid_for_ms: int | None,
         use_by_ms: int,
+        spans: Spans,
     ) -> None:
         self.stopped: Denial | None = None
         self.held = True
@@ -98,6 +101,7 @@ class Asking:
         self._timeout_ms = timeout_ms
         self._valid_for_ms = valid_for_ms
         self._use_by_ms = use_by_ms
+        self._spans = spans
         self._turn = threading.Lock()  # held by whose request, or the edit of it, is before the human
         self._lock = threading.Lock()  # for what follows
         self._refusals: dict[str, Denial] = {}
@@ -290,6 +294,13 @@ class Asking:
 
     def _wait(self, request: ApprovalRequest, *, holding: bool = False) -> Waits[Permit | Denial]:
         """Wait for what becomes of a request that is in the store."""
+        about = {"request": request.id, "route": request.rule.name if request.rule else ""}
+        with self._spans.of(WAIT, request.action.content, request.digest, **about) as span:
+            found = yield from self._waited(request, holding=holding)
+            span(approved=isinstance(found, Permit))
+            return found
+
+    def _waited(self, request: ApprovalRequest, *, holding: bool) -> Waits[Permit | Denial]:
         deadline = self._monotonic() + (request.expires - self._clock()) / 1000
         try:
             ended = yield from self._until_ours(request, deadline)

@@ -47,6 +47,7 @@ from humanlayer_agent.approvals.questions import (
     decision_on,
     question_of,
 )
+from humanlayer_agent.approvals.spans import DECISION, Spans
 from humanlayer_agent.approvals.stop import Halt, Halted
 from humanlayer_agent.approvals.store_interface import NEVER_RUNS, Store
 from humanlayer_agent.approvals.submissions import Submission, nonce_of
@@ -235,6 +236,7 @@ class Gate:
         )
         self._monotonic = monotonic
         self._sleep = sleep
+        self._spans = Spans(self.run_id, lambda command: store.redactor().command(command).text)
         self._asking = Asking(
             store,
             asker,
@@ -247,6 +249,7 @@ class Gate:
             timeout_ms=timeout_ms,
             valid_for_ms=valid_for_ms,
             use_by_ms=use_by_ms,
+            spans=self._spans,
         )
         self._use_by_ms = use_by_ms
         self.max_denials = max_denials
@@ -440,6 +443,7 @@ class Gate:
             return self._counted(denial)
         with self._lock:
             self._denials = 0
+        self._spans.begin(permit.id, action.content, permit.digest, request=permit.request_id)
         return None
 
     def finish(self, permit: Permit, outcome: Outcome) -> str:
@@ -456,6 +460,9 @@ class Gate:
                 outcome,
                 changed=tuple(replace(each, own=may_change(permit.decision, each.path)) for each in changes),
             )
+        self._spans.end(
+            permit.id, exit_code=outcome.returncode, detail="" if outcome.returncode is not None else "none"
+        )
         with self._lock:
             self._unrecorded[permit.id] = outcome
             with suppress(StoreError):
@@ -633,6 +640,7 @@ class Gate:
         action = self._own(action)
         self._begin(action)
         digest = action.digest(decision.policy_digest, decision.files)
+        self._spans.decided(digest)
         self.store.record_decision(action, decision, digest, authority=self.authority, **fields)
 
     def run(
@@ -722,6 +730,7 @@ class Gate:
                         self.store.stop_run(self.run_id, stopped.reason)
                     self.store.close_run(self.run_id, status)
         finally:
+            self._spans.close()
             if self._reach is not None:  # last: what was withdrawn just now is to be seen everywhere
                 self._reach.close()
 
@@ -753,6 +762,7 @@ class Gate:
         if isinstance(decision, Denial):
             return decision
         digest = action.digest(decision.policy_digest, decision.files)
+        self._spans.decided(digest)
         files = JudgedFiles(directory, decision.files, decision.view)
         answered = self._without_humans(action, decision, digest, files, allowed)
         if answered is not None:
@@ -894,6 +904,8 @@ class Gate:
             self._is_first_start(result)
             with self._lock:
                 self._denials = 0
+            if outcome is None:
+                self._spans.begin(result.id, action.content, result.digest)
             return replace(result, judged=files)
         reason = result.reason if isinstance(result, Refused) else "the store did not confirm the permit"
         return Denial(reason, by="policy", decision=decision)
@@ -917,6 +929,15 @@ class Gate:
             del self._unrecorded[permit_id]
 
     def _judge(self, action: Action) -> PolicyDecision | Denial:
+        with self._spans.of(DECISION, action.content, agent=action.agent) as span:
+            found = self._judgement(action)
+            if isinstance(found, PolicyDecision):
+                span(verdict=str(found.verdict), rule=found.rules[0] if found.rules else "", severity=found.severity)
+            else:
+                span(verdict="error")
+            return found
+
+    def _judgement(self, action: Action) -> PolicyDecision | Denial:
         began = time.perf_counter_ns()
         try:
             decision = self._evaluated(action)
