@@ -369,6 +369,7 @@ def build_hub(
     only_ready: bool = False,
     tasks: "Sequence[Task]" = (),
     say: Callable[[str, str], None] = lambda channel, line: None,
+    watched: bool = False,
 ) -> "Hub | None":
     """A hub for every channel that a route names; None where there is none.
 
@@ -376,6 +377,7 @@ def build_hub(
         signer: gives the unlocked key that signs answers; called once everything else is known to be there.
         channels, project: as for `build_authority`.
         only_ready: leave out what this process lacks the secrets for; otherwise each of that is an error.
+        watched: see `Hub`.
 
     Raises:
         ConfigError: a file has a mistake, a secret is not set, what a channel needs is not installed, or there is no
@@ -395,7 +397,16 @@ def build_hub(
         registry.check(name, found)
     own = signer()
     note_signers(store, authority.signers)
-    return Hub(store, names, lambda name: registry.build(name, found, signer=own), authority, own, tasks=tasks, say=say)
+    return Hub(
+        store,
+        names,
+        lambda name: registry.build(name, found, signer=own),
+        authority,
+        own,
+        tasks=tasks,
+        say=say,
+        watched=watched,
+    )
 
 
 def _warn_ignored(path: str) -> None:

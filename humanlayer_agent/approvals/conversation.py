@@ -23,6 +23,7 @@ from humanlayer_agent.approvals.model import (
     Vote,
     VoteResult,
 )
+from humanlayer_agent.approvals.spans import WAIT, Spans
 from humanlayer_agent.approvals.stop import STOPPED, Halt, Halted, described
 from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.approvals.votes import said
@@ -68,6 +69,7 @@ class Asking:
         hold: runs an action held, and gives it and the decision as they are asked about then.
         drop: throws away what a held run has changed, by its digest; "" is none.
         can_hold: tells whether anything can be run held.
+        spans: tell how long it waited.
 
     Attributes:
         stopped: the denial that ended the run; None while it goes on.
@@ -91,6 +93,7 @@ class Asking:
         hold: Callable[[Action, PolicyDecision], tuple[Action, PolicyDecision]],
         drop: Callable[[str], None],
         can_hold: Callable[[], bool],
+        spans: Spans,
     ) -> None:
         self.stopped: Denial | None = None
         self.held = True
@@ -107,6 +110,7 @@ class Asking:
         self._valid_for_ms = valid_for_ms
         self._use_by_ms = use_by_ms
         self._hold, self._drop, self._can_hold = hold, drop, can_hold
+        self._spans = spans
         self._turn = threading.Lock()  # held by whose request, or the edit of it, is before the human
         self._lock = threading.Lock()  # for what follows
         self._refusals: dict[str, Denial] = {}
@@ -311,6 +315,13 @@ class Asking:
 
     def _wait(self, request: ApprovalRequest, *, holding: bool = False) -> Waits[Permit | Denial]:
         """Wait for what becomes of a request that is in the store."""
+        about = {"request": request.id, "route": request.rule.name if request.rule else ""}
+        with self._spans.of(WAIT, request.action.content, request.digest, **about) as span:
+            found = yield from self._waited(request, holding=holding)
+            span(approved=isinstance(found, Permit))
+            return found
+
+    def _waited(self, request: ApprovalRequest, *, holding: bool) -> Waits[Permit | Denial]:
         deadline = self._monotonic() + (request.expires - self._clock()) / 1000
         try:
             ended = yield from self._until_ours(request, deadline)

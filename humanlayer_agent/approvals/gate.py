@@ -47,6 +47,7 @@ from humanlayer_agent.approvals.questions import (
     decision_on,
     question_of,
 )
+from humanlayer_agent.approvals.spans import DECISION, Spans
 from humanlayer_agent.approvals.stop import Halt, Halted
 from humanlayer_agent.approvals.store_interface import NEVER_RUNS, Store
 from humanlayer_agent.approvals.submissions import Submission, nonce_of
@@ -283,6 +284,7 @@ class Gate:
         )
         self._monotonic = monotonic
         self._sleep = sleep or store.pause
+        self._spans = Spans(self.run_id, lambda command: store.redactor().command(command).text)
         self._asking = Asking(
             store,
             asker,
@@ -298,6 +300,7 @@ class Gate:
             hold=self._held,
             drop=self._drop,
             can_hold=lambda: self.holder is not None,
+            spans=self._spans,
         )
         self._use_by_ms = use_by_ms
         self.max_denials = max_denials
@@ -494,6 +497,7 @@ class Gate:
             return self._counted(denial)
         with self._lock:
             self._denials = 0
+        self._spans.begin(permit.id, action.content, permit.digest, request=permit.request_id)
         return None
 
     def finish(self, permit: Permit, outcome: Outcome) -> str:
@@ -512,6 +516,9 @@ class Gate:
             )
         if files := self._changes_of(permit):
             outcome = replace(outcome, files=files)
+        self._spans.end(
+            permit.id, exit_code=outcome.returncode, detail="" if outcome.returncode is not None else "none"
+        )
         with self._lock:
             self._unrecorded[permit.id] = outcome
             with suppress(StoreError):
@@ -689,6 +696,7 @@ class Gate:
         action = self._own(action)
         self._begin(action)
         digest = action.digest(decision.policy_digest, decision.files)
+        self._spans.decided(digest)
         self.store.record_decision(action, decision, digest, authority=self.authority, **fields)
 
     def run(
@@ -782,6 +790,7 @@ class Gate:
         finally:
             if self._holder is not None:
                 self._holder.close()
+            self._spans.close()
             if self._reach is not None:  # last: what was withdrawn just now is to be seen everywhere
                 self._reach.close()
 
@@ -813,6 +822,7 @@ class Gate:
         if isinstance(decision, Denial):
             return decision
         digest = action.digest(decision.policy_digest, decision.files)
+        self._spans.decided(digest)
         files = JudgedFiles(directory, decision.files, decision.view)
         answered = self._without_humans(action, decision, digest, files, allowed)
         if answered is not None:
@@ -957,6 +967,7 @@ class Gate:
                 self._denials = 0
             if outcome is None:  # else somebody else runs it, and nobody would say when it has ended
                 self._keep_replaced(result)
+                self._spans.begin(result.id, action.content, result.digest)
             return replace(result, judged=files)
         reason = result.reason if isinstance(result, Refused) else "the store did not confirm the permit"
         return Denial(reason, by="policy", decision=decision)
@@ -980,6 +991,15 @@ class Gate:
             del self._unrecorded[permit_id]
 
     def _judge(self, action: Action) -> PolicyDecision | Denial:
+        with self._spans.of(DECISION, action.content, agent=action.agent) as span:
+            found = self._judgement(action)
+            if isinstance(found, PolicyDecision):
+                span(verdict=str(found.verdict), rule=found.rules[0] if found.rules else "", severity=found.severity)
+            else:
+                span(verdict="error")
+            return found
+
+    def _judgement(self, action: Action) -> PolicyDecision | Denial:
         began = time.perf_counter_ns()
         try:
             decision = self._evaluated(action)

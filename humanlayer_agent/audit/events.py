@@ -42,6 +42,12 @@ STORE_LEFT = EventType(
 )
 STORE_MOVED = EventType("store.moved", 108, "the store was moved, and goes on here")
 
+AUDIT_READ = EventType(
+    "audit.read",
+    109,
+    "somebody read the log by a role of its database that may only read (`by`: its login), with this `command`",
+)
+
 KEY_ROTATED = EventType("key.rotated", 150, "heads are signed with another key of the user from here on")
 SIGNERS_CHANGED = EventType(
     "signers.changed", 151, "a process began whose channels files name other signers of answers than were named before"

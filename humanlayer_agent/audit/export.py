@@ -1,4 +1,7 @@
-"""The log as JSON lines: the same bytes, and the same verifier. An export can be cut short anywhere, and be resumed."""
+"""The log as JSON lines: the same bytes, and the same verifier. An export can be cut short anywhere, and be resumed.
+
+The log in the words of OCSF, for tools that read those: nothing verifies that but the log that it was made of.
+"""
 
 import fcntl
 import hashlib
@@ -8,9 +11,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from humanlayer_agent.audit.chain import Entry
+from humanlayer_agent.audit.chain import Entry, said
+from humanlayer_agent.audit.events import EVENT_TYPES
 from humanlayer_agent.audit.verify import ANY
 from humanlayer_agent.errors import ConfigError
 
@@ -140,3 +144,178 @@ class Exporter:
             raise
         self._length += written
         self.last = newest
+
+
+# ---- OCSF ---------------------------------------------------------------------------------------------------
+
+OCSF_VERSION = "1.3.0"
+"""The version of the Open Cybersecurity Schema Framework whose classes are filled in."""
+
+_PROCESS, _API = (1, 1007), (6, 6003)
+"""Process Activity, and API Activity: each with its category."""
+
+_LAUNCH, _TERMINATE = 1, 2
+_CREATE, _READ, _UPDATE, _DELETE, _OTHER = 1, 2, 3, 4, 99
+_SUCCESS, _FAILURE, _UNKNOWN = 1, 2, 0
+_ALLOWED, _DENIED = 1, 2
+_SEVERITIES = {"low": 2, "medium": 3, "high": 4, "critical": 5}
+_RUNS_OF = {
+    "decision.evaluated": _LAUNCH,
+    "exec.started": _LAUNCH,
+    "exec.finished": _TERMINATE,
+    "exec.unknown": _TERMINATE,
+}
+_VERBS = {
+    **dict.fromkeys(("run.started", "request.created", "grant.given", "absence.said", "hold.placed"), _CREATE),
+    **dict.fromkeys(("audit.read",), _READ),
+    **dict.fromkeys(("retention.purged", "grant.revoked", "person.removed", "absence.ended", "hold.lifted"), _DELETE),
+}
+_UPDATES = ("vote.recorded", "request.")
+_FAILED = ("vote.refused", "vote.late", "permit.refused", "supervision.refused", "wall.refused", "login.refused")
+_LOUD = (
+    "supervision.break-glass",
+    "supervision.stopped",
+    "supervision.resumed",
+    "audit.loss-accepted",
+    "person.removed",
+)
+_KNOWN = 10_000
+"""So many runs, and commands by their permits, are remembered to be told again where later events don't."""
+
+
+class OCSF:
+    """Makes of each event of a log what a SIEM reads: Process Activity of what is judged and run, API Activity of what
+    people and hubs do. All that was written stands in `unmapped`, with the hash by which the log proves it.
+
+    Example::
+
+            made = OCSF(store_id)
+            for entry in store.events():
+                print(json.dumps(made(entry)))
+    """
+
+    def __init__(self, log: str, version: str) -> None:
+        self._log = log
+        self._version = version
+        self._runs: dict[str, tuple[str, str]] = {}
+        self._commands: dict[str, str] = {}
+
+    def __call__(self, entry: Entry) -> dict[str, Any]:
+        """Return what an event is in OCSF.
+
+        Raises:
+            ValueError: it can't be read.
+        """
+        event = entry.event
+        if not isinstance(event, dict) or type(event.get("at")) is not int or type(event.get("type")) is not str:
+            raise ValueError(f"event {entry.seq} is not one that this program writes")
+        kind = event["type"]
+        self._remember(kind, event)
+        category, class_ = _PROCESS if kind in _RUNS_OF else _API
+        activity = _RUNS_OF.get(kind) or _verb(kind)
+        made: dict[str, Any] = {
+            "category_uid": category,
+            "class_uid": class_,
+            "activity_id": activity,
+            "type_uid": class_ * 100 + activity,
+            "time": event["at"],
+            "severity_id": _severity(kind, event),
+            "status_id": _status(kind, event),
+            "message": EVENT_TYPES[kind].meaning if kind in EVENT_TYPES else kind,
+            "metadata": self._metadata(entry, event),
+            "actor": self._actor(event),
+            "unmapped": {"event": event, "hash": entry.hash},
+        }
+        if activity == _OTHER:
+            made["activity_name"] = kind
+        return made | (self._process(kind, event) if class_ == _PROCESS[1] else _api(kind, event))
+
+    def _metadata(self, entry: Entry, event: dict[str, Any]) -> dict[str, Any]:
+        about = said(event.get("request")) or said(event.get("run"))
+        number = event["seq"] if type(event.get("seq")) is int else entry.seq
+        return {
+            "version": OCSF_VERSION,
+            "product": {"name": "humanlayer-agent", "vendor_name": "humanlayer-agent", "version": self._version},
+            "log_name": f"humanlayer-agent {self._log}",
+            "uid": f"{self._log}:{number}",
+            "sequence": number,
+            "event_code": event["type"],
+            "logged_time": event["at"],
+            **({"correlation_uid": about} if about else {}),
+            **({"profiles": ["security_control"]} if event["type"] == "decision.evaluated" else {}),
+        }
+
+    def _remember(self, kind: str, event: dict[str, Any]) -> None:
+        if kind == "run.started":
+            _kept(self._runs, said(event.get("run")), (said(event.get("requester")), said(event.get("agent"))))
+        elif kind == "decision.evaluated" and (permit := said(event.get("permit")) or said(event.get("request"))):
+            _kept(self._commands, permit, said(event.get("command")))
+
+    def _actor(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Return who did it: the human where there is one, else the agent, for whoever has started its run."""
+        approver = event.get("approver")
+        person = said(event.get("person"))
+        principal = said(approver.get("principal")) if isinstance(approver, dict) else ""
+        by = event.get("by")
+        requester, agent = self._runs.get(said(event.get("run")), ("", ""))
+        who = principal or (said(by) if isinstance(by, str) else "") or said(event.get("requester")) or requester
+        user = {"name": person or who, "uid": who or person} if who or person else None
+        app = said(event.get("agent")) or agent or "humanlayer-agent"
+        return {"app_name": app, **({"user": user} if user else {})}
+
+    def _process(self, kind: str, event: dict[str, Any]) -> dict[str, Any]:
+        permit = said(event.get("permit"))
+        command = said(event.get("command")) or self._commands.get(permit, "")
+        command = command or self._commands.get(said(event.get("request")), "")
+        made: dict[str, Any] = {
+            "process": {
+                "uid": permit or f"{self._log}:{event.get('seq')}",  # no process id: what is judged may never be one
+                **({"cmd_line": command} if command else {}),
+            },
+            "device": {"type_id": 0, "name": "unknown"},  # the log is of a store, which may serve many machines
+        }
+        if kind == "decision.evaluated":
+            verdict = event.get("verdict")
+            made["action_id"] = {"allow": _ALLOWED, "deny": _DENIED}.get(str(verdict), 0)
+            made["disposition_id"] = {"allow": 1, "deny": 2}.get(str(verdict), 0)  # Allowed, Blocked, Unknown
+        if type(event.get("returncode")) is int:
+            made["exit_code"] = event["returncode"]
+        return made
+
+
+def _verb(kind: str) -> int:
+    return _VERBS.get(kind, _UPDATE if kind.startswith(_UPDATES) else _OTHER)
+
+
+def _api(kind: str, event: dict[str, Any]) -> dict[str, Any]:
+    approver = event.get("approver")
+    channel = said(event.get("channel")) or (said(approver.get("channel")) if isinstance(approver, dict) else "")
+    request = said(event.get("request"))
+    return {
+        "api": {
+            "operation": kind,
+            "service": {"name": "humanlayer-agent"},
+            **({"request": {"uid": request}} if request else {}),
+        },
+        "src_endpoint": {"name": channel or "humanlayer-agent", "svc_name": channel or "humanlayer-agent"},
+    }
+
+
+def _severity(kind: str, event: dict[str, Any]) -> int:
+    if kind == "decision.evaluated" and event.get("verdict") != "allow":
+        return _SEVERITIES.get(str(event.get("severity")), 1)
+    return 4 if kind in _LOUD else 2 if kind in _FAILED else 1
+
+
+def _status(kind: str, event: dict[str, Any]) -> int:
+    if kind == "decision.evaluated":
+        return {"allow": _SUCCESS, "deny": _FAILURE}.get(str(event.get("verdict")), _UNKNOWN)
+    if kind == "exec.unknown":
+        return _UNKNOWN
+    return _FAILURE if kind in _FAILED or (kind == "exec.finished" and event.get("returncode") != 0) else _SUCCESS
+
+
+def _kept(known: dict[str, Any], name: str, value: Any) -> None:
+    known[name] = value
+    if len(known) > _KNOWN:
+        del known[next(iter(known))]

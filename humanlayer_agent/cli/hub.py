@@ -1,7 +1,7 @@
 """`hla hub`: serves the channels, for agents on this machine."""
 
 import os
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +27,10 @@ _LOOK_EVERY = 2.0
 def hub(
     channels: ChannelsOption = None,
     store: StoreOption = None,
+    metrics: Annotated[
+        int | None,
+        typer.Option("--metrics", metavar="PORT", min=0, max=65535, help="Serve figures and /healthz on loopback."),
+    ] = None,
     project: Annotated[
         Path | None,
         typer.Option("--project", metavar="DIR", help="Also the channels file of this project, once you trust it."),
@@ -37,7 +41,10 @@ def hub(
     Needs a channels.yaml whose routes name such a channel, its secrets in the environment, and a signing key: hla init.
     It asks for the key's passphrase at the terminal; without one, HUMANLAYER_PASSPHRASE_FILE names a file with it.
 
-    Example: SLACK_BOT_TOKEN=xoxb-... SLACK_APP_TOKEN=xapp-... hla hub
+    With --metrics 9187 (0: any free port) http://127.0.0.1:9187/metrics has figures for Prometheus, without commands or
+    secrets, and /healthz says 200 where the store answers and every channel works, 503 and why where not.
+
+    Examples: SLACK_BOT_TOKEN=xoxb-... SLACK_APP_TOKEN=xapp-... hla hub;  hla hub --metrics 9187
     """
     from humanlayer_agent.processes.ancestry import refuse_agents
     from humanlayer_agent.processes.memory_protection import protect_secrets
@@ -46,7 +53,7 @@ def hub(
     protect_secrets()
     authority = read_authority(channels, project)
     with closing(writable_store(store)) as opened:
-        _serve(opened, authority, channels, project)
+        _serve(opened, authority, channels, project, metrics)
 
 
 def read_authority(channels: Path | None, project: Path | None = None) -> "Authority":
@@ -74,7 +81,9 @@ def writable_store(location: str | None) -> "SQLStore":
         raise ConfigError(str(error)) from error
 
 
-def _serve(opened: "SQLStore", authority: "Authority", channels: Path | None, project: Path | None) -> None:
+def _serve(
+    opened: "SQLStore", authority: "Authority", channels: Path | None, project: Path | None, port: int | None
+) -> None:
     from humanlayer_agent.channels.registry import FACTORIES
     from humanlayer_agent.configuration import build_hub, unlocked_signer
     from humanlayer_agent.hub.head_posts import alarm, witness
@@ -93,11 +102,17 @@ def _serve(opened: "SQLStore", authority: "Authority", channels: Path | None, pr
         project=project,
         tasks=[heads, loud, _settings_watch(channels, project)],
         say=_say,
+        watched=port is not None,
     )
     if made is None:
         kinds = ", ".join(FACTORIES)
         raise ConfigError(f"no route has a step that the hub serves ({kinds}): add `- {{to: slack, after: 2m}}` to one")
-    with EndSignal() as end_signal:
+    with EndSignal() as end_signal, ExitStack() as watching:
+        if port is not None:
+            from humanlayer_agent.hub.metrics import Watch
+
+            watch = watching.enter_context(Watch(opened, made, made.channels, port))
+            _say("hub", f"figures at {watch.url}/metrics, and {watch.url}/healthz")
         _say("hub", f"store {opened.location}; Ctrl-C ends it")
         with made:
             end_signal.wait()

@@ -24,6 +24,9 @@ POLL = 0.1
 CHECKED = 60.0
 """Seconds between two looks at a channel's health."""
 
+WATCHED = 10.0
+"""The same, where somebody watches the hub."""
+
 ROUND = 4
 """Jobs that are done before it looks at the store again: what is new must not wait for a long list."""
 
@@ -38,6 +41,7 @@ class Server:
         build: makes the channel.
         held: whether the lease is still ours.
         say: takes lines about what happens.
+        watched: whether the channel works is looked at often.
 
     Attributes:
         problem: why the channel could not be started; "" where it could.
@@ -53,6 +57,7 @@ class Server:
         *,
         held: Callable[[], bool],
         say: Callable[[str], None],
+        watched: bool = False,
     ) -> None:
         self.problem = ""
         self._thread = threading.Thread(target=self._run, name=f"hub-{name}", daemon=True)
@@ -68,6 +73,8 @@ class Server:
         self._channel: Channel | None = None
         self._notes: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._well = True
+        self._watched = watched
+        self._last = Health(False, ("it is being started",))
 
     def start(self) -> None:
         """Begin; returns at once."""
@@ -96,6 +103,10 @@ class Server:
             return channel.health()
         except Exception as error:
             return Health(False, (f"its health can't be told: {describe(error)}",))
+
+    def last_health(self) -> Health:
+        """The same, as it was when it was last looked at; nobody is asked for it."""
+        return Health(False, (self.problem,)) if self.problem else self._last
 
     def _run(self) -> None:
         try:
@@ -138,12 +149,16 @@ class Server:
         outbox = Outbox(self._store, self._channel_name, self._authority)
         sender = Sender(self._store, channel, self._authority, stopping=self._stopping, say=self._say)
         check_at = time.monotonic() + CHECKED
+        watch_at = time.monotonic() if self._watched else float("inf")
         while not self._stopping.is_set():
             self._awake.clear()
             busy = False
             self._post(channel)
             with suppress(StoreError):  # it is locked, or gone: agents deny by themselves
                 busy = self._work(outbox, sender)
+            if time.monotonic() >= watch_at:
+                self._last = self.health()
+                watch_at = time.monotonic() + WATCHED
             if time.monotonic() >= check_at:
                 check_at = time.monotonic() + CHECKED
                 self._check()

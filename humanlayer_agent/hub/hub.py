@@ -66,6 +66,7 @@ class Hub:
         signer: signs answers. Its key must be one that the agents trust (`signers:` of their configuration).
         tasks: what it does besides.
         say: takes a channel's name and a line about what happens there; called from several threads.
+        watched: whether a channel works is looked at often (`last_health`).
 
     Example::
 
@@ -83,6 +84,7 @@ class Hub:
         *,
         tasks: Sequence[Task] = (),
         say: Callable[[str, str], None] = lambda channel, line: None,
+        watched: bool = False,
     ) -> None:
         holder = secrets.token_hex(8)
         self._store = store
@@ -90,6 +92,7 @@ class Hub:
         self._authority = authority.heeding(lambda known: store.absences.standing(known)).without(store.people.left)
         self._signer = signer
         self._say = say
+        self._watched = watched
         self._slots = [_Slot(name, Lease(store, name, holder)) for name in dict.fromkeys(channels)]
         every = (Task("reconcile", RECONCILED, store.reconcile, alone=False), *tasks)
         self._tasks = [_Due(task, Lease(store, f"task:{task.name}", holder)) for task in every]
@@ -122,6 +125,11 @@ class Hub:
         """The channels that this hub serves at this moment."""
         return tuple(slot.name for slot in self._slots if slot.server is not None and slot.lease.held)
 
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels that it may serve."""
+        return tuple(slot.name for slot in self._slots)
+
     def post(self, text: str) -> None:
         """Have a text that is no request posted by every channel that this hub serves and that can; returns at once."""
         for slot in self._slots:
@@ -130,7 +138,15 @@ class Hub:
 
     def health(self) -> Mapping[str, Health]:
         """By channel: whether it works. One that another process serves is well as far as we know."""
-        return {slot.name: self._health(slot) for slot in self._slots}
+        return {slot.name: self._health(slot, slot.server.health if slot.server else None) for slot in self._slots}
+
+    def last_health(self) -> Mapping[str, Health]:
+        """The same as far as it is known already, where the hub is `watched`: nobody is asked for it."""
+        return {slot.name: self._health(slot, slot.server.last_health if slot.server else None) for slot in self._slots}
+
+    def stopped(self) -> bool:
+        """Tell whether every agent of the store is stopped."""
+        return bool(self._store.halts.standing(self._authority))
 
     def __enter__(self) -> Self:
         self.start()
@@ -192,6 +208,7 @@ class Hub:
             self._signer,
             held=lambda: slot.lease.held,
             say=lambda line: self._tell(slot.name, line),
+            watched=self._watched,
         )
 
     def _run(self, due: "_Due") -> None:
@@ -207,9 +224,9 @@ class Hub:
         with suppress(Exception):  # nobody reads it any more
             self._say(channel, line)
 
-    def _health(self, slot: "_Slot") -> Health:
-        if slot.server is not None:
-            return slot.server.health()
+    def _health(self, slot: "_Slot", of_server: Callable[[], Health] | None) -> Health:
+        if of_server is not None:
+            return of_server()
         if slot.problem:
             return Health(False, (slot.problem,))
         lease = self._store.surfaces.lease(slot.name)

@@ -717,6 +717,10 @@ class SQLStore:
         """Return as what we may use it ("owner", "approver", "agent" or "auditor"), and whether nobody can listen."""
         return "owner", True
 
+    def note_read(self, command: str) -> bool:
+        """Put it in the log that `command` reads, where who may only read is known; False where it is nobody."""
+        return False
+
     def to_write(self) -> "SQLStore":
         """Return the same store, opened to write in it, where this one was opened to read.
 

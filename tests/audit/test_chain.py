@@ -57,6 +57,7 @@ def test_names_and_codes_are_stable() -> None:
         "audit.loss-accepted": 106,
         "store.left": 107,
         "store.moved": 108,
+        "audit.read": 109,
         "key.rotated": 150,
         "signers.changed": 151,
         "retention.purged": 160,

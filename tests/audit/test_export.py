@@ -6,20 +6,30 @@ import json
 import resource
 import signal
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from humanlayer_agent.action import Action
+from humanlayer_agent.approvals.gate import Gate
+from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.audit import events
-from humanlayer_agent.audit.chain import GENESIS
-from humanlayer_agent.audit.export import Exporter, Torn, read_entries
+from humanlayer_agent.audit.chain import GENESIS, Entry
+from humanlayer_agent.audit.export import OCSF, Exporter, Torn, read_entries
 from humanlayer_agent.audit.heads import Head, heads_in, signed
 from humanlayer_agent.audit.verify import Verification, verify
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.signing import Signer
+from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.testing.approvers import ScriptedAsker, ScriptedDirector
 from tests.support.extent import SOAK
 
 EVENTS = 50
@@ -252,3 +262,167 @@ def test_disk_full_while_exporting_and_while_going_on(
         signal.signal(signal.SIGXFSZ, before)
     written(target, store)
     assert target.read_bytes() == whole
+
+
+# ---- OCSF ---------------------------------------------------------------------------------------------
+
+
+def of_class(class_uid: int, category: int, activities: tuple[int, ...], required: dict[str, Any]) -> dict[str, Any]:
+    """A JSON Schema with what OCSF 1.3.0 requires of a class, and the values of its numbers (facts of the framework)."""
+    text = {"type": "string", "minLength": 1}
+    metadata = {
+        "required": ["version", "product"],
+        "properties": {
+            "version": {"const": "1.3.0"},
+            "product": {"required": ["name", "vendor_name"], "properties": {"name": text, "vendor_name": text}},
+            "profiles": {"items": {"enum": ["security_control"]}},
+            "sequence": {"type": "integer"},
+            "logged_time": {"type": "integer"},
+            **dict.fromkeys(("uid", "event_code", "log_name", "correlation_uid"), text),
+        },
+        "additionalProperties": False,
+    }
+    user = {"anyOf": [{"required": ["name"]}, {"required": ["uid"]}], "properties": {"name": text, "uid": text}}
+    actor = {
+        "anyOf": [{"required": ["user"]}, {"required": ["app_name"]}],
+        "properties": {"app_name": text, "user": user},
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "required": [
+            *("activity_id", "category_uid", "class_uid", "severity_id", "time", "type_uid", "metadata", "actor"),
+            *required,
+        ],
+        "properties": {
+            "activity_id": {"enum": list(activities)},
+            "activity_name": text,
+            "category_uid": {"const": category},
+            "class_uid": {"const": class_uid},
+            "type_uid": {"enum": [class_uid * 100 + each for each in activities]},
+            "severity_id": {"enum": [0, 1, 2, 3, 4, 5, 6, 99]},
+            "status_id": {"enum": [0, 1, 2, 99]},
+            "time": {"type": "integer"},
+            "message": text,
+            "metadata": metadata,
+            "actor": actor,
+            "unmapped": {"type": "object"},
+            "action_id": {"enum": [0, 1, 2, 3, 4, 99]},
+            "disposition_id": {"enum": [*range(28), 99]},
+            "exit_code": {"type": "integer"},
+            **required,
+        },
+        "additionalProperties": False,
+    }
+
+
+TEXT = {"type": "string", "minLength": 1}
+CLASSES = {
+    1007: of_class(
+        1007,
+        1,
+        (0, 1, 2, 3, 4, 5, 99),
+        {
+            "process": {
+                "anyOf": [{"required": ["pid"]}, {"required": ["uid"]}],
+                "properties": {"uid": TEXT, "cmd_line": TEXT},
+                "additionalProperties": False,
+            },
+            "device": {
+                "required": ["type_id"],
+                "anyOf": [{"required": [each]} for each in ("ip", "uid", "name", "hostname")],
+                "properties": {"type_id": {"enum": [*range(9), 99]}, "name": TEXT},
+                "additionalProperties": False,
+            },
+        },
+    ),
+    6003: of_class(
+        6003,
+        6,
+        (0, 1, 2, 3, 4, 99),
+        {
+            "api": {
+                "required": ["operation"],
+                "properties": {
+                    "operation": TEXT,
+                    "service": {"required": ["name"]},
+                    "request": {"required": ["uid"], "properties": {"uid": TEXT}},
+                },
+                "additionalProperties": False,
+            },
+            "src_endpoint": {"properties": {"name": TEXT, "svc_name": TEXT}, "minProperties": 1},
+        },
+    ),
+}
+
+
+def valid(made: dict[str, Any]) -> dict[str, Any]:
+    json.dumps(made)
+    jsonschema.validate(made, CLASSES[made["class_uid"]])
+    assert made["type_uid"] == made["class_uid"] * 100 + made["activity_id"]
+    return made
+
+
+def test_every_event_of_a_log_is_one_of_its_class(export: Callable[[int], bytes]) -> None:
+    make = OCSF("0" * 32, "1.0")
+    found = [valid(make(entry)) for entry in read_entries(io.BytesIO(export(EVENTS)))]
+    assert len(found) >= EVENTS
+    assert [each["metadata"]["sequence"] for each in found] == [each["unmapped"]["event"]["seq"] for each in found]
+
+
+@pytest.mark.parametrize("kind", sorted(events.EVENT_TYPES))
+@pytest.mark.parametrize(
+    "fields", [{}, {"approver": 7, "by": ["x"], "person": {"display": "é"}, "channel": None, "run": 3}]
+)
+def test_every_type_of_event_is_one_whatever_stands_in_it(kind: str, fields: dict[str, Any]) -> None:
+    body = canonical({"seq": 4, "type": kind, "at": 5, **fields})
+    valid(OCSF("log", "1.0")(Entry(4, "h", body)))
+
+
+def test_what_is_judged_runs_and_is_answered(gate_of_all: list[Entry]) -> None:
+    make = OCSF("log", "1.0")
+    found = [(entry.event["type"], valid(make(entry))) for entry in gate_of_all]
+    by_type = dict(reversed(found))
+    decided = [made for kind, made in found if kind == "decision.evaluated"]
+    assert [(each["action_id"], each["disposition_id"], each["status_id"]) for each in decided] == [
+        (1, 1, 1),
+        (0, 0, 0),
+        (2, 2, 2),
+    ]
+    assert all(each["metadata"]["profiles"] == ["security_control"] for each in decided)
+    ends = [made for kind, made in found if kind == "exec.finished"]
+    assert [(each["process"]["cmd_line"], each["exit_code"], each["status_id"]) for each in ends] == [
+        ("ls", 0, 1),
+        ("ask x", 3, 2),
+    ]
+    assert ends[1]["metadata"]["correlation_uid"] == by_type["request.created"]["api"]["request"]["uid"]
+    vote = by_type["vote.recorded"]
+    assert (vote["activity_id"], vote["actor"]["user"]["uid"]) == (3, "os:1000:tester")
+    assert vote["src_endpoint"]["name"] == "script"
+    assert vote["unmapped"]["hash"] == next(e.hash for e in gate_of_all if e.event["type"] == "vote.recorded")
+
+
+@pytest.fixture
+def gate_of_all(tmp_path: Path) -> list[Entry]:
+    """The log of an allow, an approval, and a denial."""
+    with closing(SQLiteStore(tmp_path / "ocsf")) as store:
+        director = ScriptedDirector({"ask": Verdict.ASK, "rm": Verdict.DENY})
+        with Gate(director, store, ScriptedAsker(["approve"]), agent="agent", run_id="run-1") as gate:
+            for command, code in (("ls", 0), ("ask x", 3), ("rm y", 0)):
+                permit = gate.check(Action(command, cwd="/srv", project="/srv"))
+                if isinstance(permit, Permit):
+                    gate.start(permit, permit.action)
+                    gate.finish(permit, Outcome(code))
+        return list(store.events())
+
+
+@pytest.mark.parametrize("body", [b"", b"7", b"{}", b'{"type":"vote.late","at":"x"}', b'{"type":1,"at":1}', b"\xff"])
+def test_what_is_no_event_is_none(body: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        OCSF("log", "1.0")(Entry(4, "h", body))
+
+
+@given(st.dictionaries(st.text(max_size=8), st.recursive(st.none() | st.integers() | st.text(), st.lists), max_size=6))
+def test_any_fields_make_an_event_or_none(fields: dict[str, Any]) -> None:
+    event = {"seq": 1, "type": "vote.recorded", "at": 1} | {k: v for k, v in fields.items() if k not in ("at", "type")}
+    valid(OCSF("log", "1.0")(Entry(1, "h", json.dumps(event).encode())))

@@ -1,10 +1,13 @@
 """`hla hub` and `hla channel`, as programs of their own, over the test board in the place of Slack."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -145,6 +148,25 @@ def test_it_serves_agents_until_ctrl_c(place: Place) -> None:
     assert rest[-1].endswith("hub        ended\n")
     assert hub.stderr is not None
     assert hub.stderr.read() == ""
+
+
+def test_it_tells_of_itself_on_loopback(place: Place) -> None:
+    hub = place.hla("hub", "--metrics", "0", **SECRETS)
+    assert hub.stdout is not None
+    (url,) = re.findall(r"and (http://127\.0\.0\.1:\d+/healthz)", hub.stdout.readline())
+
+    def well() -> bool:
+        with suppress(urllib.error.URLError), urllib.request.urlopen(url) as answer:
+            return answer.read() == b"ok\n"
+        return False
+
+    until(well, "that all is well")
+    with urllib.request.urlopen(url.replace("healthz", "metrics")) as answer:
+        assert b'humanlayer_lease{channel="slack",holder="this"} 1.0' in answer.read()
+    hub.send_signal(signal.SIGINT)
+    assert hub.wait() == 0
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(url)
 
 
 def test_an_agent_with_the_secrets_serves_the_channel_itself(place: Place) -> None:

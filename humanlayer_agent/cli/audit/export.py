@@ -1,8 +1,10 @@
 """`hla audit export`: the log as JSON lines, with the bytes that were hashed."""
 
+import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,6 +13,7 @@ from humanlayer_agent.cli.shared.options import StoreOption
 from humanlayer_agent.cli.shared.store_access import open_store
 
 if TYPE_CHECKING:
+    from humanlayer_agent.audit.chain import Entry
     from humanlayer_agent.audit.export import Exporter
     from humanlayer_agent.store.sqlite import SQLStore
 
@@ -27,15 +30,28 @@ def export(
         typer.Option(metavar="N", help="Only events with a greater number; not with --output.", show_default=False),
     ] = -1,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new ones until Ctrl-C.")] = False,
+    form: Annotated[
+        Literal["jsonl", "ocsf"],
+        typer.Option("--format", help="jsonl: the log itself; ocsf: what SIEMs read, which proves nothing."),
+    ] = "jsonl",
 ) -> None:
     """Write the log as JSON lines. They end with a signed head, and `hla audit verify FILE` checks them.
 
     A file that is there already is gone on with: a line that was cut off is written anew, and the log says so.
 
-    Example: hla audit export -o audit.jsonl --follow
+    With --format ocsf each event is one of the Open Cybersecurity Schema Framework, on standard output: Process
+    Activity for what was judged and ran, API Activity for what people did. --after goes on where the last one ended
+    (metadata.sequence).
+
+    Examples: hla audit export -o audit.jsonl --follow;  hla audit export --format ocsf --follow
     """
     from humanlayer_agent.errors import ConfigError
 
+    if form == "ocsf":
+        if output is not None:
+            raise ConfigError("--format ocsf is written to standard output: it can't be gone on with, or verified")
+        _to_stdout(open_store(store), None, after, follow, ocsf=True)
+        return
     if output is not None and after >= 0:
         raise ConfigError("--after can't be used with --output: a file is gone on with where it ends")
     reader = open_store(store)
@@ -62,10 +78,12 @@ def _head(writer: "SQLStore | None") -> None:
         writer.write_head()
 
 
-def _to_stdout(reader: "SQLStore", writer: "SQLStore | None", after: int, follow: bool) -> None:
+def _to_stdout(reader: "SQLStore", writer: "SQLStore | None", after: int, follow: bool, *, ocsf: bool = False) -> None:
+    line = _ocsf(reader) if ocsf else lambda entry: entry.line
+
     def some(after: int) -> int:
         for entry in reader.events(after=after):
-            sys.stdout.buffer.write(entry.line)
+            sys.stdout.buffer.write(line(entry))
             after = entry.seq
         sys.stdout.flush()
         return after
@@ -78,6 +96,24 @@ def _to_stdout(reader: "SQLStore", writer: "SQLStore | None", after: int, follow
         if follow:
             _head(writer)
             some(after)
+
+
+def _ocsf(reader: "SQLStore") -> "Callable[[Entry], bytes]":
+    from humanlayer_agent import __version__
+    from humanlayer_agent.audit.export import OCSF
+    from humanlayer_agent.safe_text import one_line
+
+    opened = next(iter(reader.events(type="audit.opened", last=1)), None)
+    made = OCSF(str(opened.event.get("store", "")) if opened else "", __version__)
+
+    def line(entry: "Entry") -> bytes:
+        try:
+            return json.dumps(made(entry), separators=(",", ":")).encode() + b"\n"
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            typer.echo(f"event {entry.seq} is left out: {one_line(str(error))}: see hla audit verify", err=True)
+            return b""
+
+    return line
 
 
 def _to_file(reader: "SQLStore", writer: "SQLStore | None", output: Path, follow: bool) -> None:

@@ -66,8 +66,24 @@ class _Page:
         return [_REQUIRED.sub(r"\1", piece) for piece in pieces]
 
 
+_named: list[str] = []
+
+
+def command_name() -> str:
+    """Return the words of the command that runs, without the program's; "" where none does (yet)."""
+    return _named[-1].partition(" ")[2] if _named else ""
+
+
 class Command(_Page, TyperCommand):
     """A command."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it, and know meanwhile what it is called."""
+        _named.append(ctx.command_path)
+        try:
+            return super().invoke(ctx)
+        finally:
+            _named.pop()
 
 
 class Group(_Page, TyperGroup):

@@ -4,6 +4,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from humanlayer_agent.cli.shared.help_pages import command_name
+
 if TYPE_CHECKING:
     from humanlayer_agent.store.sqlite import SQLStore
 
@@ -23,9 +25,27 @@ def open_store(location: str | None) -> "SQLStore":
         if not access.is_there(location):
             hint = "the first run of an agent makes one (--store names another)"
             raise ConfigError(f"there is no store at {one_line(access.name_of(location))}: {hint}")
-        return access.open_store(location, create=False)
+        opened = access.open_store(location, create=False)
+        _note_read(opened)
+        return opened
     except StoreError as error:  # that is no answer to what the command asks, so it must not exit like one
         raise ConfigError(str(error)) from error
+
+
+_noted: set[str] = set()
+"""The stores that this process has said to read."""
+
+
+def _note_read(opened: "SQLStore") -> None:
+    """Have the log say, once, that an auditor's role reads it. Nothing is read that can't be logged."""
+    if opened.location in _noted:
+        return
+    try:
+        opened.note_read(command_name() or "completion")
+    except BaseException:
+        opened.close()
+        raise
+    _noted.add(opened.location)
 
 
 def stopped_line(opened: "SQLStore") -> str:

@@ -137,7 +137,7 @@ class HttpClients:
         *,
         say: Callable[[str], None],
     ) -> None:
-        from humanlayer_agent.channels.web.channel import PageServer
+        from humanlayer_agent.channels.http_server import PageServer
 
         self._hosts = (f"{HOST}:{port}", f"localhost:{port}")
         self._token, self._begin, self._say = token.encode(), begin, say

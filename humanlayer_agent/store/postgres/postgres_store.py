@@ -80,6 +80,25 @@ class PostgresStore(SQLStore):
         with self._server.read() as session:
             return structure.part_of(session), session.is_private()
 
+    def note_read(self, command: str) -> bool:
+        """Put it in the log that a command reads, where the role may only read.
+
+        Args:
+            command: its words, small letters.
+
+        Raises:
+            StoreError: it can't be written: nothing should be read then.
+        """
+        if self.access()[0] != "auditor":
+            return False
+        try:
+            with connected(Address(self.url)) as session:
+                session.execute("SET lock_timeout = '10s'; SET synchronous_commit = on")
+                session.execute("SELECT humanlayer.audit_read(?)", (command,))
+        except StoreError as error:
+            raise StoreError(f"nothing is read that can't be logged ({events.AUDIT_READ.name}): {error}") from error
+        return True
+
     def admit(
         self,
         action: Action,

@@ -342,6 +342,16 @@ def test_an_export_to_standard_output_from_a_number_on(gate: Gate, hla: Hla) -> 
     assert json.loads(lines[-1])["e"]["type"] == "audit.head"
 
 
+def test_an_export_in_the_words_of_ocsf(gate: Gate, hla: Hla, path: Path, tmp_path: Path) -> None:
+    before = list(SQLiteStore(path).events())
+    done = hla("audit", "export", "--format", "ocsf", "--after", "3")
+    lines = [json.loads(line) for line in done.stdout_bytes.splitlines()]
+    assert [each["metadata"]["sequence"] for each in lines] == [entry.seq for entry in before if entry.seq > 3]
+    assert lines[-1]["metadata"]["log_name"].endswith(before[0].event["store"])
+    assert list(SQLiteStore(path).events()) == before, "no head is written: nothing verifies that"
+    assert hla("audit", "export", "--format", "ocsf", "-o", str(tmp_path / "x")).exit_code != 0
+
+
 def test_an_export_that_follows(gate: Gate, path: Path, tmp_path: Path) -> None:
     """A program of its own, ended with Ctrl-C: then the file ends with a head, and is whole."""
     import signal

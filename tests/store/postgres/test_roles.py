@@ -10,6 +10,8 @@ import pytest
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import ApprovalRequest, Denial, Permit
+from humanlayer_agent.cli import main
+from humanlayer_agent.cli.shared import store_access
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import Verdict
@@ -232,3 +234,93 @@ def test_roles_are_granted_again_as_they_were(url: str, postgres: LocalServer) -
     make_store(url)
     has = f"SELECT has_table_privilege('{ROLES['agent']}', 'humanlayer.vote', 'INSERT')"
     assert postgres.administer(has, database=database) == [(False,)]
+
+
+# ---- who reads ----------------------------------------------------------------------------------------
+
+
+def test_an_auditor_says_that_they_read_and_writes_nothing_else(
+    as_role: Callable[[str], str], request_of_agent: Any
+) -> None:
+    store, request = request_of_agent
+    with closing(PostgresStore(as_role("auditor"), create=False)) as auditor:
+        assert auditor.note_read("audit tail")
+        assert auditor.verify().intact
+    (event,) = (entry.event for entry in store.events(type="audit.read"))
+    assert (event["by"], event["command"], event["code"]) == ("db:one_auditor", "audit tail", 109)
+    assert store.verify().intact
+    with closing(PostgresStore(as_role("agent"), create=False)) as agent:
+        assert not agent.note_read("audit tail")
+    assert len(list(store.events(type="audit.read"))) == 1
+    with psycopg.connect(as_role("auditor"), autocommit=True) as mallory:
+        mallory.execute("SET search_path = humanlayer")
+        before = store.figures().events
+        for statement in (
+            *statements(),
+            "INSERT INTO audit_event (seq, hash, body) SELECT seq + 1, hash, body FROM audit_event ORDER BY seq DESC LIMIT 1",
+            "SELECT seal('{}', 'x', 1)",
+            "INSERT INTO halt (id, at, principal) VALUES (repeat('a', 32), 1, 'x')",
+        ):
+            with suppress(psycopg.Error):
+                mallory.execute(statement)  # type: ignore[call-overload]
+        assert store.figures().events == before
+        for command in (None, "", "Tail", 'x","type":"person.removed', "a" * 65, "-x", "tail\n", "täil"):
+            with pytest.raises(psycopg.Error, match="no command is called that"):
+                mallory.execute("SELECT audit_read(%s)", (command,))
+    assert store.get(request.id).state == "pending"
+
+
+def test_a_table_of_the_auditors_own_deceives_nobody(as_role: Callable[[str], str], request_of_agent: Any) -> None:
+    """The function works with the owner's rights: what stands in its way would be written to by these."""
+    store, _ = request_of_agent
+    with psycopg.connect(as_role("auditor"), autocommit=True) as mallory:
+        mallory.execute("CREATE TEMP TABLE audit_event AS SELECT * FROM humanlayer.audit_event")
+        mallory.execute("SET search_path = pg_temp, humanlayer")
+        mallory.execute("SELECT humanlayer.audit_read('audit tail')")
+    assert len(list(store.events(type="audit.read"))) == 1
+    assert store.verify().intact
+
+
+@pytest.mark.parametrize("name", ['we"ird', "ünï", "back\\slash", "tab\tname"])
+def test_logins_of_any_name(postgres: LocalServer, as_role: Callable[[str], str], url: str, name: str) -> None:
+    quoted = name.replace('"', '""')
+    with suppress(psycopg.errors.DuplicateObject):
+        postgres.administer(f'CREATE ROLE "{quoted}" LOGIN IN ROLE {ROLES["auditor"]}')
+    as_role("auditor")
+    with psycopg.connect(url, autocommit=True) as session:
+        session.execute(f'SET SESSION AUTHORIZATION "{quoted}"'.encode())
+        session.execute("SELECT humanlayer.audit_read('audit tail')")
+    with closing(PostgresStore(url)) as store:
+        (event,) = (entry.event for entry in store.events(type="audit.read"))
+        assert event["by"] == f"db:{name}"
+        assert store.verify().intact
+
+
+def test_an_agent_can_not_say_that_somebody_has_left(as_role: Callable[[str], str], request_of_agent: Any) -> None:
+    store, request = request_of_agent
+    with pytest.raises(StoreError, match="permission denied"):
+        store.people.remove("tester", ["os:1000:tester"], [], "os:1:x")
+    with closing(PostgresStore(as_role("approver"))) as hub:
+        assert TEAM.vote(hub, request).state == "approved", "nobody has left"
+        hub.people.remove("tester", ["os:1000:tester"], [], "os:1:x")
+        assert [each.person for each in hub.people.left()] == ["tester"]
+
+
+def test_commands_that_read_say_so_once_or_read_nothing(
+    as_role: Callable[[str], str], request_of_agent: Any, capsys: pytest.CaptureFixture[str], url: str,
+    postgres: LocalServer,
+) -> None:  # fmt: skip
+    store, request = request_of_agent
+    for part, count in (("auditor", 1), ("approver", 1), ("auditor", 1)):
+        assert main(["audit", "query", "--type", "request", "--store", as_role(part)]) == 0
+        assert request.id[:12] in capsys.readouterr().out
+        assert len(list(store.events(type="audit.read"))) == count, "once a process: this one reads three times"
+    assert main(["audit", "tail", "--store", url]) == 0
+    store_access._noted.clear()
+    database = url.partition("?")[0].rpartition("/")[2]
+    postgres.administer(f"REVOKE EXECUTE ON FUNCTION humanlayer.audit_read FROM {ROLES['auditor']}", database=database)
+    assert main(["audit", "tail", "--store", as_role("auditor")]) == 2
+    told = capsys.readouterr()
+    assert "permission denied" in told.err
+    (event,) = (entry.event for entry in store.events(type="audit.read"))
+    assert event["command"] == "audit query"
