@@ -280,7 +280,7 @@ class HttpClients:
 
         try:
             session.gateway = await asyncio.to_thread(self._begin, session, ended)
-        except (HumanlayerError, OSError) as why:
+        except Exception as why:
             self._sessions.pop(session.id, None)
             session.close()
             said = str(why) if isinstance(why, HumanlayerError) else describe(why)

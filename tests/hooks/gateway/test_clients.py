@@ -62,13 +62,13 @@ class Served:
         self.port = free_port()
         self.sessions: list[Answering] = []
         self.said: list[str] = []
-        self.refuses = ""
+        self.refuses: Exception | None = None
         self.clients = HttpClients(self.port, TOKEN, self._begin, say=self.said.append)
         self.clients.start()
 
     def _begin(self, client: clients.Client, ended: Callable[[], None]) -> Answering:
         if self.refuses:
-            raise ConfigError(self.refuses)
+            raise self.refuses
         self.sessions.append(Answering(client, ended))
         return self.sessions[-1]
 
@@ -314,14 +314,20 @@ def test_as_many_sessions_as_there_may_be(served: Served, monkeypatch: pytest.Mo
     served.begins()
 
 
-def test_a_server_that_does_not_begin(served: Served) -> None:
-    served.refuses = "no such program"
+@pytest.mark.parametrize(
+    ("why", "said"), [(ConfigError("no such program"), "no such program"), (ValueError("x"), "ValueError: x")]
+)
+def test_a_server_that_does_not_begin(
+    served: Served, monkeypatch: pytest.MonkeyPatch, why: Exception, said: str
+) -> None:
+    monkeypatch.setattr(clients, "MAX_SESSIONS", 1)
+    served.refuses = why
     response = served.sends("POST", HELLO)
     assert response.status == 502
-    assert b"no such program" not in response.read()
-    assert served.said == ["a session did not begin: no such program"]
-    served.refuses = ""
-    served.begins()
+    assert said.encode() not in response.read()
+    assert served.said == [f"a session did not begin: {said}"]
+    served.refuses = None
+    served.begins()  # it was none
 
 
 def test_the_port_is_taken(served: Served) -> None:
