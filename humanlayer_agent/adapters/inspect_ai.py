@@ -59,7 +59,7 @@ def humanlayer(calls: "_Calls") -> Any:
     """The approver."""
 
     async def approve(message: str, call: Any, view: Any, history: list[Any]) -> Approval:
-        denial = await calls.begin(call)
+        denial = await calls.begin(call, history)
         if denial is None:
             return Approval(decision="approve", explanation="permitted")
         return Approval(decision="terminate" if denial.terminate else "reject", explanation=told(denial))
@@ -95,9 +95,9 @@ class _Calls:
         self._calls = ToolCalls(gate)
         self._uses: dict[Any, _Use] = {}  # by the task of a call: Inspect has one for each
 
-    async def begin(self, call: Any) -> Denial | None:
+    async def begin(self, call: Any, history: list[Any]) -> Denial | None:
         """Judge a call, and use its permit: it runs next, in this task."""
-        schema = _schema(call)
+        schema = _schema(call, history)
         try:
             given = completed(schema, call.arguments)
         except ValueError as error:
@@ -137,15 +137,19 @@ class _Calls:
             self._calls.gate.finish(use.permit, replace(outcome, duration_ms=took))
 
 
-def _schema(call: Any) -> dict[str, Any]:
+def _schema(call: Any, history: list[Any]) -> dict[str, Any]:
     """Return the JSON schema by which the model was shown the tool that it calls; {} where the transcript has none.
 
-    Inspect keeps to it: what it does not take is not run, and what it leaves out gets its default.
+    Inspect keeps to it: what it does not take is not run, and what it leaves out gets its default. Models may give
+    calls of two messages the same id: it is the message in the history that counts.
     """
-    for event in reversed(transcript().events):
-        if isinstance(event, ModelEvent) and any(
-            each.id == call.id for choice in event.output.choices for each in choice.message.tool_calls or ()
-        ):
+    said = next((each.id for each in reversed(history) if _has(each, call)), None)
+    for event in reversed(transcript().events if said else ()):
+        if isinstance(event, ModelEvent) and any(choice.message.id == said for choice in event.output.choices):
             found = (tool.parameters for tool in event.tools if tool.name == call.function)
             return next((each.model_dump(exclude_none=True) for each in found), {})
     return {}
+
+
+def _has(message: Any, call: Any) -> bool:
+    return any(each.id == call.id for each in getattr(message, "tool_calls", None) or ())

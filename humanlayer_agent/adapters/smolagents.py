@@ -144,6 +144,7 @@ class ToolApprovals:
         approvals, base = self, cast(Any, LocalPythonExecutor)
 
         def call(executor: Any, code: str) -> Any:
+            executor.static_tools = {name: _callable(each) for name, each in (executor.static_tools or {}).items()}
             return approvals._run(CODE, {"code": code}, lambda: base.__call__(executor, code))
 
         return self._made(LocalPythonExecutor, __call__=call)
@@ -153,6 +154,17 @@ class ToolApprovals:
             names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, **methods}
             self._classes[kind] = type(kind.__name__, (kind,), names)
         return self._classes[kind]
+
+
+def _callable(tool: Any) -> Any:
+    """Return what code may do with a tool or a managed agent: call it. What they consist of would not be judged."""
+    if not isinstance(tool, (Tool, MultiStepAgent)):
+        return tool
+
+    def call(*args: Any, **more: Any) -> Any:
+        return tool(*args, **more)
+
+    return call
 
 
 def _signature(forward: Any) -> inspect.Signature:

@@ -222,22 +222,23 @@ def _serve(name: str, stand: "Callable[[Client, Callable[[], None]], Gateway]") 
 
 def _listen(name: str, port: int, stand: "Callable[[Client, Callable[[], None]], Gateway]") -> int:
     """Stand between clients that speak HTTP and a server for each of them, until we are told to end."""
-    try:
-        from humanlayer_agent.hooks.gateway.clients import HttpClients, kept_token
+    from humanlayer_agent.hooks.gateway.clients import HttpClients, keep_token, kept_token
 
-        token, path = kept_token(name, port)
+    token = kept_token(name)
+    try:
         clients = HttpClients(port, token, stand, say=partial(_say, name))
     except ImportError as error:
         from humanlayer_agent.extras import lacks
 
         raise ConfigError(lacks("hla mcp --listen", "web", error)) from error
-    except OSError as error:
-        raise ConfigError(f"the token of this gateway can't be kept: {error}") from error
     with EndSignal() as end:
         clients.start()
         try:
+            path = keep_token(name, clients.url, token)
             _say(name, f"listens at {clients.url}; what clients are set up with, a token too, is in {path}")
             end.wait()
+        except OSError as error:
+            raise ConfigError(f"the token of this gateway can't be kept: {error}") from error
         finally:
             clients.close()
     return SERVED

@@ -14,11 +14,13 @@ from openai.types.responses.response_output_item import McpApprovalRequest
 from pydantic import BaseModel
 from smolagents import CodeAgent, Tool, ToolCallingAgent, tool
 
+from humanlayer_agent import Verdict
 from humanlayer_agent.adapters import AppUser, openai_agents, smolagents
 from humanlayer_agent.adapters.tool_calls import completed
 from humanlayer_agent.errors import ActionDenied, ConfigError
+from humanlayer_agent.testing.approvers import ScriptedDirector
 from tests.adapters.behaviours import Broken
-from tests.adapters.drivers.smolagents import Scripted
+from tests.adapters.drivers.smolagents import Acting, Scripted
 from tests.adapters.scenes import TOOL, Scene, events
 
 ONLY = os.environ.get("HLA_ADAPTER", "")
@@ -379,3 +381,27 @@ def test_code_is_judged_where_it_has_an_executor_that_it_was_given_later(adapter
     agent.python_executor = object()
     with pytest.raises(ConfigError, match="executor_type='local'"):
         agent.run("go")
+
+
+@of("smolagents")
+@pytest.mark.parametrize(
+    ("code", "ran"),
+    [
+        ("act.scene.act('deny')", []),
+        ("act.forward('deny')", []),
+        ("getattr(act, 'scene').act('deny')", []),
+        ("helper.tools['act'].scene.act('deny')", []),
+        ("print(act('good'), act(what='well'))", ["good", "well"]),
+        ("print(act('deny'))", []),
+        ("tool = act\nprint([tool(each) for each in ['good', 'deny']])", ["good"]),
+    ],
+)
+def test_code_calls_tools_and_reaches_nothing_else_of_them(
+    adapter: str, scene: Scene, code: str, ran: list[str]
+) -> None:
+    gate = scene.gate(director=ScriptedDirector({"python_interpreter": Verdict.ALLOW, "deny": Verdict.DENY}))
+    helper = CodeAgent(tools=[Acting(scene)], model=Scripted(()), name="helper", description="Helps.")
+    agent = CodeAgent(tools=[Acting(scene)], managed_agents=[helper], model=Scripted((), code=code), verbosity_level=-1)
+    smolagents.ToolApprovals(gate).supervise(agent)
+    agent.run("go")
+    assert scene.ran == ran

@@ -14,7 +14,7 @@ from humanlayer_agent.doctor.checks import CHECKS
 from humanlayer_agent.doctor.context import Context, Finding
 from humanlayer_agent.hooks import hook_settings
 from humanlayer_agent.hooks.coding_agents import AGENTS
-from humanlayer_agent.hooks.gateway.clients import kept_token
+from humanlayer_agent.hooks.gateway.clients import keep_token
 from humanlayer_agent.locations import config_folder
 
 CLAUDE = AGENTS["claude-code"]
@@ -245,7 +245,7 @@ def test_mcp_servers_that_nobody_stands_before(look: Look, project: Path, tmp_pa
     address = "http://127.0.0.1:8931/mcp"
     written(home / ".claude.json", {"mcpServers": {"a": {"type": "http", "url": address}}})
     assert address in next(each.todo for each in look("mcp") if " server a " in each.said)
-    kept_token("a", 8931)  # a gateway listens there
+    keep_token("a", address, "x")  # a gateway listens there
     assert [each for each in look("mcp") if " server a " in each.said] == []
     behind = ours("forge", "--", "npx")
     of_project = {"projects": {"/x": {"mcpServers": {"deep": local}}}}

@@ -43,8 +43,10 @@ if TYPE_CHECKING:
 HOST, PATH = "127.0.0.1", "/mcp"
 MAX_SESSIONS = 32
 """So many sessions are open at the same time: each has a server of its own."""
-MAX_UNTAKEN = 1_000
-"""So many messages may wait until a client has taken them; more, and its session ends."""
+MAX_UNTAKEN = 4 * LONGEST
+"""So many bytes may wait until a client has taken them; more, and its session ends."""
+MAX_UNHEARD = 1_000
+"""So many messages of a client may wait until the gateway has looked at them."""
 IDLE_S = 1_800.0
 """Seconds after which a session ends that nobody is connected to."""
 PING_S = 15.0
@@ -278,7 +280,7 @@ class HttpClients:
 
         try:
             session.gateway = await asyncio.to_thread(self._begin, session, ended)
-        except (HumanlayerError, OSError) as why:
+        except Exception as why:
             self._sessions.pop(session.id, None)
             session.close()
             said = str(why) if isinstance(why, HumanlayerError) else describe(why)
@@ -325,7 +327,8 @@ class _Session:
         self._said: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._requests: dict[Id, _Stream] = {}  # by the id of the request whose answer it brings
         self._other: _Stream | None = None  # what the server says by itself
-        self._kept: deque[Message] = deque(maxlen=MAX_UNTAKEN)
+        self._kept: deque[bytes] = deque()  # of that, while nobody takes it
+        self._untaken = 0
         self._connected = 0
         self._idle: asyncio.TimerHandle | None = None
 
@@ -344,7 +347,7 @@ class _Session:
 
     def hear(self, message: Message) -> bool:
         """Have the gateway told what the client has sent; False where it has not looked at too much before."""
-        if self._said.qsize() >= MAX_UNTAKEN:
+        if self._said.qsize() >= MAX_UNHEARD:
             return False
         self._said.put(written(message))
         ended: Any = (message.get("params") or {}).get("requestId") if message.get("method") == CANCELLED else None
@@ -359,7 +362,7 @@ class _Session:
                 return None
             self._other = stream = _Stream()
             while self._kept:
-                self._put(stream, self._kept.popleft())
+                stream.messages.put_nowait(self._kept.popleft())
         else:
             if request["id"] in self._requests:
                 return None
@@ -375,8 +378,14 @@ class _Session:
             self._idle.cancel()
         self._idle = None if self._connected else self._loop.call_later(IDLE_S, self._end)
 
+    def taken(self, message: bytes) -> None:
+        """Count a message that a client has taken."""
+        self._untaken -= len(message)
+
     def left(self, stream: "_Stream") -> None:
         """Nobody takes what comes on this stream any more."""
+        while not stream.messages.empty():
+            self.taken(stream.messages.get_nowait() or b"")
         if self._other is stream:
             self._other = None
         for id in [id for id, each in self._requests.items() if each is stream]:
@@ -392,24 +401,25 @@ class _Session:
             self._idle.cancel()
 
     def _route(self, message: Message) -> None:
+        line = written(message)
         if "method" not in message:
             id: Any = message.get("id")
             if (stream := self._requests.pop(id, None)) is not None:
-                self._put(stream, message)
+                self._put(stream.messages.put_nowait, line)
                 stream.messages.put_nowait(None)
             return
         wanted = (message.get("params") or {}).get("progressToken") if message["method"] == _PROGRESS else None
         about = [each for each in self._requests.values() if wanted is not None and each.progress == wanted]
-        for stream in (*about, *((self._other,) if self._other else ()), *self._requests.values()):
-            self._put(stream, message)
-            return
-        self._kept.append(message)
+        others = (*((self._other,) if self._other else ()), *self._requests.values())
+        found = next(iter((*about, *others)), None)
+        self._put(self._kept.append if found is None else found.messages.put_nowait, line)
 
-    def _put(self, stream: "_Stream", message: Message) -> None:
-        if stream.messages.qsize() >= MAX_UNTAKEN:
+    def _put(self, put: Callable[[bytes], None], line: bytes) -> None:
+        self._untaken += len(line)
+        if self._untaken > MAX_UNTAKEN:
             self._end()
         else:
-            stream.messages.put_nowait(message)
+            put(line)
 
 
 class _Stream:
@@ -421,7 +431,7 @@ class _Stream:
 
     def __init__(self, progress: object = None) -> None:
         self.progress = progress
-        self.messages: asyncio.Queue[Message | None] = asyncio.Queue()
+        self.messages: asyncio.Queue[bytes | None] = asyncio.Queue()
 
 
 async def _stream(stream: _Stream, session: _Session, receive: "Receive", send: "Send") -> bool:
@@ -444,7 +454,8 @@ async def _stream(stream: _Stream, session: _Session, receive: "Receive", send: 
             if message is None:
                 await send({"type": "http.response.body", "body": b""})
                 return True
-            event = b"event: message\ndata: " + written(message) + b"\n"
+            event = b"event: message\ndata: " + message + b"\n"
+            session.taken(message)
             await send({"type": "http.response.body", "body": event, "more_body": True})
     finally:
         gone.cancel()
@@ -501,18 +512,25 @@ def kept_addresses() -> frozenset[str]:
     return frozenset(found - {""})
 
 
-def kept_token(server: str, port: int) -> tuple[str, Path]:
-    """Return the token of the gateway of this server, and the file with it, which clients are set up from.
+def kept_token(server: str) -> str:
+    """Return the token of the gateway of this server: the one that is kept, or a new one."""
+    found: Any = read_own_json(_entry(server))
+    for key in ("mcpServers", server, "headers", "Authorization"):
+        found = found.get(key) if isinstance(found, dict) else None
+    token = found.removeprefix("Bearer ") if isinstance(found, str) else ""
+    return token if _TOKEN.fullmatch(token) else secrets.token_urlsafe(32)
+
+
+def keep_token(server: str, url: str, token: str) -> Path:
+    """Write the file that clients of this server's gateway are set up from. Returns its path.
 
     Raises:
         OSError: it can't be written.
     """
-    path = Path(state_path("mcp", "clients", f"{server}.json"))
-    found: Any = read_own_json(path)
-    for key in ("mcpServers", server, "headers", "Authorization"):
-        found = found.get(key) if isinstance(found, dict) else None
-    token = found.removeprefix("Bearer ") if isinstance(found, str) else ""
-    token = token if _TOKEN.fullmatch(token) else secrets.token_urlsafe(32)
-    entry = {"type": "http", "url": f"http://{HOST}:{port}{PATH}", "headers": {"Authorization": f"Bearer {token}"}}
-    write_own_json(path, {"mcpServers": {server: entry}}, required=True)
-    return token, path
+    entry = {"type": "http", "url": url, "headers": {"Authorization": f"Bearer {token}"}}
+    write_own_json(_entry(server), {"mcpServers": {server: entry}}, required=True)
+    return _entry(server)
+
+
+def _entry(server: str) -> Path:
+    return Path(state_path("mcp", "clients", f"{server}.json"))

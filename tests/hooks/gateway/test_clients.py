@@ -14,7 +14,7 @@ from mcp import Client, MCPError
 
 from humanlayer_agent.errors import ChannelError, ConfigError
 from humanlayer_agent.hooks.gateway import clients
-from humanlayer_agent.hooks.gateway.clients import HttpClients, kept_token
+from humanlayer_agent.hooks.gateway.clients import HttpClients, keep_token, kept_token
 from humanlayer_agent.hooks.gateway.messages import Message
 from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.hooks.gateway.test_conformance import Demo, is_over
@@ -62,13 +62,13 @@ class Served:
         self.port = free_port()
         self.sessions: list[Answering] = []
         self.said: list[str] = []
-        self.refuses = ""
+        self.refuses: Exception | None = None
         self.clients = HttpClients(self.port, TOKEN, self._begin, say=self.said.append)
         self.clients.start()
 
     def _begin(self, client: clients.Client, ended: Callable[[], None]) -> Answering:
         if self.refuses:
-            raise ConfigError(self.refuses)
+            raise self.refuses
         self.sessions.append(Answering(client, ended))
         return self.sessions[-1]
 
@@ -279,11 +279,26 @@ def test_a_session_that_nobody_is_connected_to_ends(served: Served, monkeypatch:
 
 
 def test_a_client_that_takes_nothing(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "MAX_UNTAKEN", 3)
+    monkeypatch.setattr(clients, "MAX_UNTAKEN", 1_000_000)
     session, gateway = served.begins()
     listening = served.sends("GET", session=session)
     until(lambda: gateway.closed.is_set() or flooded(gateway), "its end")
     listening.close()
+
+
+@pytest.mark.parametrize("id", [None, 1], ids=["what it says", "answers"])
+def test_what_was_taken_does_not_count(served: Served, monkeypatch: pytest.MonkeyPatch, id: int | None) -> None:
+    monkeypatch.setattr(clients, "MAX_UNTAKEN", 1_000)
+    session, gateway = served.begins()
+    listening = served.sends("GET", session=session)
+    for number in range(5):
+        said = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": f"{number}" * 600}}
+        if id is not None:
+            response = served.sends("POST", {**PING, "method": "tools/list"}, session=session)
+            said = {"jsonrpc": "2.0", "id": id, "result": {"data": f"{number}" * 600}}
+        gateway.client.send(said)
+        assert (event(listening) if id is None else events(response)[0]) == said
+    assert not gateway.closed.is_set()
 
 
 def flooded(gateway: Answering) -> bool:
@@ -299,14 +314,20 @@ def test_as_many_sessions_as_there_may_be(served: Served, monkeypatch: pytest.Mo
     served.begins()
 
 
-def test_a_server_that_does_not_begin(served: Served) -> None:
-    served.refuses = "no such program"
+@pytest.mark.parametrize(
+    ("why", "said"), [(ConfigError("no such program"), "no such program"), (ValueError("x"), "ValueError: x")]
+)
+def test_a_server_that_does_not_begin(
+    served: Served, monkeypatch: pytest.MonkeyPatch, why: Exception, said: str
+) -> None:
+    monkeypatch.setattr(clients, "MAX_SESSIONS", 1)
+    served.refuses = why
     response = served.sends("POST", HELLO)
     assert response.status == 502
-    assert b"no such program" not in response.read()
-    assert served.said == ["a session did not begin: no such program"]
-    served.refuses = ""
-    served.begins()
+    assert said.encode() not in response.read()
+    assert served.said == [f"a session did not begin: {said}"]
+    served.refuses = None
+    served.begins()  # it was none
 
 
 def test_the_port_is_taken(served: Served) -> None:
@@ -325,20 +346,19 @@ def test_all_sessions_end_with_it(served: Served) -> None:
 
 
 def test_the_token_is_kept_for_its_user_alone() -> None:
-    token, path = kept_token("demo", 8931)
+    token, url = kept_token("demo"), "http://127.0.0.1:8931/mcp"
+    path = keep_token("demo", url, token)
     assert path.stat().st_mode & 0o777 == 0o600
     entry = json.loads(path.read_text())["mcpServers"]["demo"]
-    assert entry == {
-        "type": "http",
-        "url": "http://127.0.0.1:8931/mcp",
-        "headers": {"Authorization": f"Bearer {token}"},
-    }
-    assert kept_token("demo", 8932) == (token, path)
-    assert kept_token("other", 8931)[0] != token
+    assert entry == {"type": "http", "url": url, "headers": {"Authorization": f"Bearer {token}"}}
+    assert kept_token("demo") == token
+    assert kept_token("other") != token
     path.chmod(0o644)  # somebody else may have read it
-    assert kept_token("demo", 8931)[0] != token
+    assert kept_token("demo") != token
+    path.chmod(0o600)
+    assert kept_token("demo") == token
     path.write_text('{"mcpServers": {"demo": {"headers": {"Authorization": "Bearer x"}}}}')
-    assert len(kept_token("demo", 8931)[0]) == 43
+    assert len(kept_token("demo")) == 43
 
 
 # ---- the official client and server, by the real command ------------------------------------------------------
