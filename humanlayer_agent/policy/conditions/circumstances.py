@@ -296,7 +296,8 @@ class Counter:
             hits = values.count(YES) + values.count(MAYBE)
             seen += hits
             often = not ONCE.issuperset(command.via) or not _REPEATED.isdisjoint(command.inside)
-            often = often or any(e.in_code or e.role == "code" or not e.resolved for e in matched)
+            often = often or (bool(matched) and any(each.startswith("-") for each in command.unresolved))
+            often = often or any(e.in_code or e.role == "code" or not e.resolved or _of_many(e) for e in matched)
             known = known and not (hits and often) and MAYBE not in values
         if not self.of_cost:
             return Tally(least, seen, seen if known else None)
@@ -305,6 +306,11 @@ class Counter:
             return Tally(0, 0, None if seen or not known else 0)
         amount = round(cost * UNIT)
         return Tally(amount if least else 0, amount if seen else 0, amount if seen or not known else 0)
+
+
+def _of_many(effect: Effect) -> bool:
+    """Tell whether more of a host is asked for than is written: nobody knows how much."""
+    return effect.kind == "network" and effect.recursive
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,10 +196,20 @@ def test_an_example_that_fails_is_shown_with_its_time(hours: Path) -> None:
         ("seq 9 | xargs -n1 curl http://a.example", "ask"),
         ("watch curl http://a.example", "ask"),
         ("while :; do curl http://a.example; done", "ask"),
+        ("curl 'http://a.example/{b,c,d}'", "ask"),
+        ("curl --url 'http://a.example/[1-9]'", "ask"),
+        ("wget -rl 2 http://a.example", "ask"),
+        ("wget -p http://a.example", "ask"),
+        ("curl -K requests http://a.example", "ask"),
+        ("curl http://a.example/{b,c}", "allow"),
+        ("curl -g 'http://a.example/[1-9]'", "allow"),
+        ("curl 'http://[::1]:80/a'", "allow"),
+        ("wget http://a.example/b", "allow"),
+        ('curl -H "A: $TOKEN" http://a.example', "allow"),
         ("python3 -c 'print(1)'", "allow"),
     ],
 )
-def test_how_often_code_does_something_is_not_known(load_it: Load, command: str, answer: str) -> None:
+def test_how_often_something_is_done_may_not_be_known(load_it: Load, command: str, answer: str) -> None:
     director = load_it({"limit": {"count": 2, "per": "hour", "of": {"effect": "network"}}})
     director.count_by(lambda *_: 0)
     assert verdict(director, command) == answer
