@@ -61,6 +61,8 @@ class Circumstances:
     cost: float | None = None
 
 
+_WITHIN = {"run": ("run",), "hour": ("hour", "day"), "day": ("day",)}
+"""The spans in which something is that was in a span."""
 UNKNOWN = Circumstances()
 """Nothing is known of what surrounds an action."""
 
@@ -72,8 +74,10 @@ def given(said: Given | None) -> Circumstances:
     there = Checkout(said.branch, said.remotes, said.clean)
     before = said.used
 
+    spans = _WITHIN.get(said.per or "", ("run", "hour", "day"))
+
     def used(counter: str, per: str) -> int:
-        return (before or 0) * (UNIT if counter.endswith(COST) else 1)
+        return (before or 0) * (per in spans) * (UNIT if counter.endswith(COST) else 1)
 
     return Circumstances(
         moment(said.time or ""),
