@@ -77,7 +77,7 @@ class Effect:
         below: not resolved, and every possible path lies below `operand`.
         pattern: the absolute glob the path matches, where it comes from one (`operand` is then the directory before its
             first component with a wildcard).
-        recursive: everything below the operand is touched as well.
+        recursive: everything below the operand is touched as well; of a host: more is asked for than is written.
         contents: so is everything (or everything hidden) directly in it, by a pattern such as `dir/*`.
         value: what a variable is set to, all entries that it may get, separated by colons; the port of a host; what
             people call a database; what a program was built from. None where that is not known.

@@ -28,7 +28,13 @@ from humanlayer_agent.safe_text import one_line, visible
 
 _SILENT = 8
 """Changes that nothing was found for, by name."""
-_HEADLINES = {"equivalent": "green", "stricter": "green", "looser": "bold red", "mixed": "bold red"}
+_HEADLINES = {
+    "equivalent": "green",
+    "no difference found": "yellow",
+    "stricter": "green",
+    "looser": "bold red",
+    "mixed": "bold red",
+}
 
 
 def run_diff(

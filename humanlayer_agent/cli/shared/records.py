@@ -636,7 +636,7 @@ class PolicyDiffRecord(TypedDict):
 
     old: Annotated[str, "The one that was."]
     new: Annotated[str, "The one that is to be."]
-    headline: Annotated[str, "equivalent, stricter, looser or mixed."]
+    headline: Annotated[str, "equivalent (the rules are), no difference found, stricter, looser or mixed."]
     commands: Annotated[int, "How many were judged by both."]
     loosened: Annotated[int, "So many are looser, and nobody has accepted it."]
     accepted: Annotated[int, "So many are looser, and accepted."]

@@ -61,6 +61,8 @@ class Circumstances:
     cost: float | None = None
 
 
+_WITHIN = {"run": ("run",), "hour": ("hour", "day"), "day": ("day",)}
+"""The spans in which something is that was in a span."""
 UNKNOWN = Circumstances()
 """Nothing is known of what surrounds an action."""
 
@@ -72,8 +74,10 @@ def given(said: Given | None) -> Circumstances:
     there = Checkout(said.branch, said.remotes, said.clean)
     before = said.used
 
+    spans = _WITHIN.get(said.per or "", ("run", "hour", "day"))
+
     def used(counter: str, per: str) -> int:
-        return (before or 0) * (UNIT if counter.endswith(COST) else 1)
+        return (before or 0) * (per in spans) * (UNIT if counter.endswith(COST) else 1)
 
     return Circumstances(
         moment(said.time or ""),
@@ -296,7 +300,8 @@ class Counter:
             hits = values.count(YES) + values.count(MAYBE)
             seen += hits
             often = not ONCE.issuperset(command.via) or not _REPEATED.isdisjoint(command.inside)
-            often = often or any(e.in_code or e.role == "code" or not e.resolved for e in matched)
+            often = often or (bool(matched) and any(each.startswith("-") for each in command.unresolved))
+            often = often or any(e.in_code or e.role == "code" or not e.resolved or _of_many(e) for e in matched)
             known = known and not (hits and often) and MAYBE not in values
         if not self.of_cost:
             return Tally(least, seen, seen if known else None)
@@ -305,6 +310,11 @@ class Counter:
             return Tally(0, 0, None if seen or not known else 0)
         amount = round(cost * UNIT)
         return Tally(amount if least else 0, amount if seen else 0, amount if seen or not known else 0)
+
+
+def _of_many(effect: Effect) -> bool:
+    """Tell whether more of a host is asked for than is written: nobody knows how much."""
+    return effect.kind == "network" and effect.recursive
 
 
 @dataclass(frozen=True, slots=True)

@@ -549,6 +549,8 @@ class Given(Written):
     """The files that are there, by their paths in the project, each alone or with its SHA-256: `a.plan=4f6c...`."""
     used: Annotated[int, Form(ge=0, le=1_000_000)] | None = None
     """So much of each [limit](#limit) was used before; of one on the cost, in whole units."""
+    per: Literal["run", "hour", "day"] | None = None
+    """In this span, and nothing in a shorter or another one; without it, in each."""
     cost: Annotated[float, Form(ge=0, le=1_000_000_000)] | None = None
     """What the action costs."""
 

@@ -33,7 +33,7 @@ from humanlayer_agent.policy_tools.replay.figures import MAX_KEPT
 from humanlayer_agent.policy_tools.replay.steps import NoCommand, Unreadable
 from humanlayer_agent.safe_text import one_line
 
-Headline = Literal["equivalent", "stricter", "looser", "mixed"]
+Headline = Literal["equivalent", "no difference found", "stricter", "looser", "mixed"]
 
 MAX_CHANGES = 100_000
 """Most different changes that are kept one by one; all are counted."""
@@ -120,11 +120,16 @@ class Diff:
 
     @property
     def headline(self) -> Headline:
-        """What the new policy is, over these commands; what was accepted does not count."""
+        """What the new policy is, over these commands; what was accepted does not count. Equivalent is one whose rules
+        decide the same, and not one of which only no command was found that shows what they do.
+        """
         tightened = self.tightened or any(not change.loosened for change in self.found)
         if self.loosened or self.loosened_clauses:
             return "mixed" if tightened else "looser"
-        return "stricter" if tightened else "equivalent"
+        if tightened:
+            return "stricter"
+        same = self.search is not None and self.search.complete and not self.search.changes
+        return "equivalent" if same and not self.unlocked else "no difference found"
 
     def cells(self) -> Iterator[tuple[Verdict, Verdict, list[Change]]]:
         """The changes by cell: loosened ones first, the widest step first; in it what was looked for, then what comes

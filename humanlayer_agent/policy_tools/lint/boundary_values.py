@@ -423,6 +423,7 @@ def _limit(values: Values, limit: Limit) -> None:
         bound = limit.count if limit.count is not None else int(limit.cost or 0)
         used = [n for n in (bound - 1, bound, bound + 1, 0) if n >= 0]
         values.named.circumstances += [Given(used=n, cost=cost) for n in used for cost in (1.0, 0.0, 2.0)]
+        values.named.circumstances += [Given(used=n, per=limit.per, cost=1.0) for n in used[:3]]
 
 
 def _tool(values: Values, tool: Tool) -> None:

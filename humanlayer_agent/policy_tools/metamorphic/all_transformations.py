@@ -22,11 +22,11 @@ def transformations() -> MappingProxyType[str, Transformation]:
 
 
 @cache
-def on_what_words_say() -> frozenset[str]:
-    """The names of the transformations that hang on what the words of a line are: they apply to few lines, and to each
-    in another way. The others write whatever it is in the same way.
+def for_each_line() -> frozenset[str]:
+    """The names of the transformations that each line is worth: of options, paths and layout. They hang on what its
+    words are, or cost little to judge; the others write whatever it is in the same way.
     """
-    return frozenset(each.name for module in (options, paths) for each in module.transformations())
+    return frozenset(each.name for module in (options, paths, layout) for each in module.transformations())
 
 
 def rewrite(text: str, names: tuple[str, ...], *, seed: int, cwd: str, home: str) -> str | None:

@@ -17,7 +17,7 @@ from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.examples import Example
 from humanlayer_agent.policy.language.policy import Given, Policy, Rule
 from humanlayer_agent.policy.language.sources import BUILTIN
-from humanlayer_agent.policy_tools.metamorphic.all_transformations import on_what_words_say, rewrite, transformations
+from humanlayer_agent.policy_tools.metamorphic.all_transformations import for_each_line, rewrite, transformations
 from humanlayer_agent.policy_tools.metamorphic.memory import Memory
 from humanlayer_agent.policy_tools.metamorphic.templates import as_data, places_of_data
 from humanlayer_agent.shell import Program
@@ -28,9 +28,9 @@ DATA = "data"
 MOST_STEPS = 3
 """How many transformations are composed at most."""
 MOST_DEALT = 3
-"""Of so many commands of a rule each rewriting is judged by `hla policy test --metamorphic`, but for those that hang on
-what its words are; each command has its turn. Of 97 faults that were put into three rules of 16 examples each, as many
-were found as by all rewritings of all examples, in a fifth of the time.
+"""Of so many commands of a rule each rewriting is judged by `hla policy test --metamorphic`, but for those that each
+line is worth; each command has its turn. Of 97 faults that were put into three rules of 16 examples each, as many were
+found as by all rewritings of all examples, in a fifth of the time.
 """
 _TRIES = 12
 
@@ -246,7 +246,7 @@ def _dealt(
     bench: Bench, commands: Mapping[str, tuple[str, list[Example]]], names: Sequence[str], most: int | None
 ) -> dict[str, tuple[str, ...]]:
     """Deal transformations and places of data out to the commands of a rule: each to at most `most` of those that it
-    applies to, from all over them, and to others each time; what hangs on the words of a command to all.
+    applies to, from all over them, and to others each time; but to all, what each line is worth.
     """
     dealt: dict[str, list[str]] = {key: [] for key in commands}
     stopped = []
@@ -256,7 +256,7 @@ def _dealt(
             stopped.append(key)
     for number, name in enumerate(names):
         rewriting = name in transformations()
-        left = len(commands) if most is None or name in on_what_words_say() else most
+        left = len(commands) if most is None or name in for_each_line() else most
         for key in _turned(stopped if rewriting else list(commands), number, left):
             if left and (most is None or not rewriting or bench.rewrite(commands[key][0], (name,)) is not None):
                 dealt[key].append(name)

@@ -10,10 +10,11 @@ import yaml
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.policy.conditions.circumstances import Circumstances, zone
+from humanlayer_agent.policy.conditions.circumstances import Circumstances, given, zone
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.loader import load
+from humanlayer_agent.policy.language.policy import Given
 from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.shell import Checkout, DiskReader
 
@@ -196,13 +197,40 @@ def test_an_example_that_fails_is_shown_with_its_time(hours: Path) -> None:
         ("seq 9 | xargs -n1 curl http://a.example", "ask"),
         ("watch curl http://a.example", "ask"),
         ("while :; do curl http://a.example; done", "ask"),
+        ("curl 'http://a.example/{b,c,d}'", "ask"),
+        ("curl --url 'http://a.example/[1-9]'", "ask"),
+        ("wget -rl 2 http://a.example", "ask"),
+        ("wget -p http://a.example", "ask"),
+        ("curl -K requests http://a.example", "ask"),
+        ("curl http://a.example/{b,c}", "allow"),
+        ("curl -g 'http://a.example/[1-9]'", "allow"),
+        ("curl 'http://[::1]:80/a'", "allow"),
+        ("wget http://a.example/b", "allow"),
+        ('curl -H "A: $TOKEN" http://a.example', "allow"),
         ("python3 -c 'print(1)'", "allow"),
     ],
 )
-def test_how_often_code_does_something_is_not_known(load_it: Load, command: str, answer: str) -> None:
+def test_how_often_something_is_done_may_not_be_known(load_it: Load, command: str, answer: str) -> None:
     director = load_it({"limit": {"count": 2, "per": "hour", "of": {"effect": "network"}}})
     director.count_by(lambda *_: 0)
     assert verdict(director, command) == answer
+
+
+@pytest.mark.parametrize(
+    ("used", "spans"),
+    [
+        (Given(used=3), {"run", "hour", "day"}),
+        (Given(used=3, per="run"), {"run"}),
+        (Given(used=3, per="hour"), {"hour", "day"}),
+        (Given(used=3, per="day"), {"day"}),
+    ],
+    ids=lambda value: str(value.per) if isinstance(value, Given) else "",
+)
+def test_how_much_was_used_is_given_for_a_span(used: Given, spans: set[str]) -> None:
+    counted = given(used).used
+    assert counted is not None
+    assert {per for per in ("run", "hour", "day") if counted("x", per) == 3} == spans
+    assert {counted("x", per) for per in ("run", "hour", "day")} <= {0, 3}
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ DENIED_LESS = ("decision: deny", "decision: ask")
 @pytest.mark.parametrize(
     ("changes", "headline", "counts"),
     [
-        ((), "equivalent", (0, 0, 5)),
+        ((), "no difference found", (0, 0, 5)),
         ((LOOSER,), "looser", (2, 0, 3)),
         ((DENIED_LESS,), "looser", (1, 0, 4)),
         ((("decision: allow", "decision: ask"),), "stricter", (0, 1, 4)),
@@ -116,7 +116,7 @@ def test_a_policy_that_only_observes_is_looser(policy: Policies) -> None:
 def test_what_is_asked_with_less_is_counted_apart(policy: Policies) -> None:
     old = policy("old", ("severity: high", "severity: high\n    grant: {max_age: 1h}"))
     diff = compare(old, policy("new", ("severity: high", "severity: low\n    grant: {max_age: 2h}")))
-    assert diff.headline == "equivalent"
+    assert diff.headline == "no difference found"
     assert diff.eased == {"severity high becomes low": 2, "may be remembered for more": 2}
     assert compare(policy(), old).eased == {}, "less may be remembered"
 
@@ -159,7 +159,7 @@ def test_a_loosening_can_be_accepted(policy: Policies, tmp_path: Path) -> None:
         accepted(tmp_path, written)
     some = accepted(tmp_path, written.replace('reason: ""', "reason: agreed"))
     diff = compare(old, new, accepted=some)
-    assert (diff.headline, diff.loosened, diff.accepted_count) == ("equivalent", 0, 3)
+    assert (diff.headline, diff.loosened, diff.accepted_count) == ("no difference found", 0, 3)
     assert not some.unused()
     assert {c.accepted for c in loosened(diff)} == {"agreed"}
 

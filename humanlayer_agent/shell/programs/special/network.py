@@ -1,16 +1,19 @@
 """The names of what curl and wget download, ip and its like (a sub-command says what they do), socat's addresses."""
 
 import re
+from dataclasses import replace
 
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.programs import spec_reader
-from humanlayer_agent.shell.programs.arguments import read_arguments
+from humanlayer_agent.shell.programs.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.programs.spec import Always, Spec
 
 _SHOWS = frozenset(str.split("show list lst ls sh s l get help"))
 _FILES = frozenset({"open", "file", "create", "pipe", "gopen"})
 _ADDRESS = re.compile(r"(?:https?://)?(?![a-z]+://)[^/?#\[\]{}]+(?:/(?P<path>[^?#\[\]{}]*))?(?P<query>\?[^#\[\]{}]*)?")
+_SEVERAL = re.compile(r"\{|\[(?![0-9A-Fa-f.:]*:)")
+"""What curl takes for several addresses: a list, or a range that is no address of IPv6."""
 _NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9._~+@=,-]+")
 _SOMEWHERE = (Always("write", "download", ".", frozenset(), frozenset()),)
 _NOTHING = frozenset({"output-document", "spider", "version", "help"})
@@ -23,12 +26,14 @@ _OTHERWISE = frozenset({"input-file", "recursive", "other-names", "accept", "rem
 def download(run: Run, spec: Spec, fields: list[Field]) -> None:
     """curl -O and wget: what is downloaded is called what its address ends with, where no option says otherwise.
 
-    Sources: curl(1), --remote-name; the manual of GNU wget, --trust-server-names (else a redirection changes no name).
+    Sources: curl(1), --remote-name, --globoff; the manual of GNU wget, --trust-server-names (else a redirection changes
+    no name).
     """
     spec_reader.apply_plain(run, spec, fields)
     arguments = read_arguments(spec, fields)
     flags = arguments.flags()
     by_wget = run.command.program == "wget"
+    _note_many(run, arguments, by_wget)
     if not flags.isdisjoint(_NOTHING) if by_wget else "remote-name" not in flags:
         return
     given = [(use.option.name, use.value) for use in arguments.options if use.value]
@@ -50,6 +55,21 @@ def download(run: Run, spec: Spec, fields: list[Field]) -> None:
     for name in names:
         target = spec_reader.implied(run.command, folder + name)
         run.path("write", target, role="download", origin=f"{run.command.program} URL")
+
+
+def _note_many(run: Run, arguments: Arguments, by_wget: bool) -> None:
+    """Note where more of a host is asked for than is written: what wget finds there, curl's `{a,b}` and `[1-9]`."""
+    flags = arguments.flags()
+    if by_wget:
+        several = "recursive" in flags
+    else:
+        by_option = [use.value for use in arguments.options if use.option.name == "url" and use.value]
+        written = [*arguments.operands, *by_option]
+        several = "globoff" not in flags and any(_SEVERAL.search(each.text or each.word.raw) for each in written)
+    if several:
+        run.command.effects[:] = [
+            replace(each, recursive=True) if each.kind == "network" else each for each in run.command.effects
+        ]
 
 
 def _name(address: str, by_wget: bool) -> str:
