@@ -19,6 +19,7 @@ figures as JSON to standard output.
 
 import argparse
 import ast
+import compileall
 import json
 import os
 import resource
@@ -35,6 +36,7 @@ from typing import Any
 
 import bashlex
 
+import humanlayer_agent
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.director import Director
@@ -315,6 +317,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="how many distinct commands to take: a short form")
     parser.add_argument("--policy", default="default")
     options = parser.parse_args()
+    compileall.compile_dir(Path(humanlayer_agent.__file__).parent, quiet=2)  # as those of an installed package are
     if not options.data.exists():
         sys.exit(f"{options.data} is missing; name a file with --data")
     result = measure(rows_of(options.data, options.rows), options.policy)
