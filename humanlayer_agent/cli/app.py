@@ -18,6 +18,7 @@ from humanlayer_agent.cli.exec import exec_
 from humanlayer_agent.cli.grants import app as grants
 from humanlayer_agent.cli.hub import hub
 from humanlayer_agent.cli.init import init
+from humanlayer_agent.cli.init.signing_key import app as key
 from humanlayer_agent.cli.mcp import mcp
 from humanlayer_agent.cli.people import app as people
 from humanlayer_agent.cli.plan import plan
@@ -176,6 +177,7 @@ app.add_typer(channel, name="channel")
 app.add_typer(requests, name="requests")
 app.add_typer(grants, name="grants")
 app.add_typer(people, name="people")
+app.add_typer(key, name="key")
 app.add_typer(store, name="store")
 app.add_typer(mcp, name="mcp")
 app.add_typer(undo, name="undo")

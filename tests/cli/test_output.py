@@ -48,6 +48,7 @@ SAYS = {
     *("policy allow", "policy suggest", "policy bundle build", "policy bundle install"),
     *("requests approve", "requests reject", "requests edit", "requests respond", "grants revoke"),
     "catalog new",
+    *("key export", "key import"),
     "store init",
     "store migrate",
     *(

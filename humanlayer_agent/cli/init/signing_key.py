@@ -1,18 +1,22 @@
-"""The signing key in `hla init`: a passphrase for a new one, and its place among the signers.
+"""The signing key in `hla init`: a passphrase for a new one, and its place among the signers; and `hla key`.
 
 A key that is there already is named as a signer only after it was unlocked: an agent's command may have put it there.
 """
 
 import os
 import re
+import sys
 from pathlib import Path
 
+from humanlayer_agent.cli.shared.help_pages import Commands
 from humanlayer_agent.errors import ConfigError, NoTerminal
 from humanlayer_agent.keys import passphrase
+from humanlayer_agent.keys.key_file import LockedKey, parsed, read_locked, read_private, write_new
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, key_path
 from humanlayer_agent.processes.tty import controlling_terminal
 
+_LONGEST = 10_000
 _NO_SIGNERS = "signers: []"
 _EMPTY = re.compile(rf"^{re.escape(_NO_SIGNERS)}[ \t]*$", re.MULTILINE)
 
@@ -111,3 +115,36 @@ def listed() -> frozenset[str]:
         return frozenset(settings.load().signers)
     except ConfigError:
         return frozenset()
+
+
+app = Commands(
+    help="""Bring your signing key to another machine. It stays locked with your passphrase on the way.
+
+    Example: hla key export | ssh other hla key import"""
+)
+
+
+@app.command("export")
+def export() -> None:
+    """Print your signing key as its file has it: locked with your passphrase.
+
+    Example: hla key export > my.key
+    """
+    read_locked(key_path())
+    sys.stdout.write(read_private(key_path()).decode())
+
+
+@app.command("import")
+def import_() -> None:
+    """Make the locked key on standard input your signing key on this machine. One that is there already stays.
+
+    It counts once a channels file of this machine names it: hla init does that, and asks for its passphrase.
+
+    Example: hla key import < my.key
+    """
+    text = sys.stdin.read(_LONGEST + 1)
+    if len(text) > _LONGEST:
+        raise ConfigError("what stands on standard input is too long for a key")
+    parsed(text.encode(), key_path(), LockedKey.of)
+    write_new(key_path(), text)
+    print(f"your signing key is {Signer(key_path()).fingerprint} here as well; hla init names it as a signer")

@@ -1,7 +1,8 @@
 """A whole fleet at work, while what it stands on fails: nothing acknowledged is lost, and every approval is used once.
 
 Machines are processes (`tests.support.fleet`). Meanwhile hubs are killed, the database is restarted, the clock of one
-machine is ten minutes off, and the network of another is cut.
+machine is ten minutes off, and the network of another is cut. What decisions take is printed beside what they take one
+agent with a file at the same time: how much more that is says how busy the machine is, too.
 """
 
 import json
@@ -294,5 +295,3 @@ def test_nothing_is_lost_and_every_approval_is_used_once(fleet: tuple[Fleet, Wir
     print(f"the database was away for {[round(end - begin, 1) for begin, end in world.away]} s; denials:")
     for why, count in sum((Counter(each["denials"]) for each in told), Counter()).most_common():
         print(f"{count:6} {why}")
-    if extent.SOAK:
-        assert p99(calm) < 5 * p99(reference)

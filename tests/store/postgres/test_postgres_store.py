@@ -185,9 +185,10 @@ def test_who_waits_for_a_human_waits_on_while_the_server_restarts(
 ) -> None:
     monkeypatch.setattr(reached, "REREAD_S", 0.05)
     with own_server.new_store() as url, closing(PostgresStore(url)) as store:
-        failed, look, found = threading.Event(), store.get, list[Permit | Denial]()
+        failed, look, found, looks = threading.Event(), store.get, list[Permit | Denial](), list[str]()
 
         def get(request_id: str) -> ApprovalRequest | None:
+            looks.append(request_id)
             try:
                 return look(request_id)
             except StoreUnreachable:
@@ -202,7 +203,7 @@ def test_who_waits_for_a_human_waits_on_while_the_server_restarts(
         agent = threading.Thread(target=lambda: found.append(gate.check(action("ask"))))
         agent.start()
         with closing(PostgresStore(url)) as hub:
-            patiently(lambda: bool(hub.requests(state="pending")), "that it asks")
+            patiently(lambda: len(looks) > 9, "that it waits")
             (request,) = hub.requests(state="pending")
             own_server.kill()
             assert failed.wait(PATIENCE)
