@@ -282,15 +282,19 @@ def kept(context: Context) -> Iterator[Finding]:
     """How much is kept of projects, for `hla undo`."""
     folder = kept_folder()
     if not os.path.lexists(folder):
-        yield ok("nothing is kept yet for hla undo: that is done before unread code runs confined")
+        yield ok(
+            "nothing is kept yet for hla undo: that is done before unread code runs confined, and with `undo: run` "
+            "before each command"
+        )
         return
     about = os.lstat(folder)
     if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
         yield failed(f"{folder} is no folder of yours alone: nothing is kept there", f"chmod 700 {folder}")
         return
     found = KeptFiles(folder)
-    runs, size = len(found.all()), found.size()
-    yield ok(f"files of {runs} {'run' if runs == 1 else 'runs'} are kept for hla undo, {size / _MEGABYTE:,.1f} MB")
+    lists, size = len(found.all()), found.size()
+    of = "run or command" if lists == 1 else "runs and commands"
+    yield ok(f"files of {lists} {of} are kept for hla undo, {size / _MEGABYTE:,.1f} MB")
 
 
 def heads(context: Context) -> Iterator[Finding]:

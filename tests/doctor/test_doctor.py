@@ -551,7 +551,7 @@ def test_what_is_kept_for_an_undo(project: Path, look: Look) -> None:
     (project / "notes").write_text("x" * 1_200_000)
     found = project_files(str(project), None)
     KeptFiles(kept_folder()).keep("run-1", str(project), found, bounds=Bounds())
-    assert "files of 1 run are kept for hla undo, 1.2 MB" in said(look("store.kept"), "ok")
+    assert "files of 1 run or command are kept for hla undo, 1.2 MB" in said(look("store.kept"), "ok")
     kept_folder().chmod(0o755)
     assert f"chmod 700 {kept_folder()}" in said(look("store.kept"), "failed")
 

@@ -101,7 +101,7 @@ def _erased(done: bool) -> int:
 
 
 def _kept(before: int) -> int:
-    """For how many runs files were kept before a moment (ms)."""
+    """For how many runs and commands files were kept before a moment (ms)."""
     from humanlayer_agent.confine.kept_files import KeptFiles
 
     return sum(each.at < before for each in KeptFiles(kept_folder()).all())
@@ -109,7 +109,8 @@ def _kept(before: int) -> int:
 
 def _counts(what: "Purged", kept: int = 0) -> str:
     rows = f"{what.requests} requests with their commands and {what.votes} votes, and {what.permits} permits"
-    return f"{rows}, and what was kept of files for {kept} runs" if kept else rows
+    of = "run or command" if kept == 1 else "runs and commands"
+    return f"{rows}, and what was kept of files for {kept} {of}" if kept else rows
 
 
 def _before(text: str) -> int:

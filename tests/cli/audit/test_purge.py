@@ -98,11 +98,11 @@ def test_what_was_kept_of_files_goes_with_it(
         kept.keep(name, str(tmp_path / "here"), found, bounds=Bounds(days=1000), at=now - age * DAY)
     options = ("--older-than", "90d", "--exported", str(export))
     assert main(["audit", "purge", *options]) == 0
-    assert "and what was kept of files for 1 runs" in capsys.readouterr().out
+    assert "and what was kept of files for 1 run or command" in capsys.readouterr().out
     assert len(kept.all()) == 2
     store.close()
     code, shown = at_terminal(*options, "--delete", word="purge")
-    assert (code, "and what was kept of files for 1 runs" in shown) == (0, True), shown
+    assert (code, "and what was kept of files for 1 run or command" in shown) == (0, True), shown
     assert [each.run for each in kept.all()] == ["new"]
     assert main(["audit", "verify", "--head", str(export)]) == 0
 
