@@ -71,7 +71,7 @@ from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.shell import View
 
 if TYPE_CHECKING:
-    from humanlayer_agent.confine.kept_files import Kept
+    from humanlayer_agent.undo.kept_files import Kept
 
 TIMEOUT_MS = 600_000
 """How long the one person who is there without any configuration may take."""

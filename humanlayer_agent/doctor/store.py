@@ -14,7 +14,6 @@ from humanlayer_agent.approvals.stop import described
 from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.audit.anchor import REMEDY, Loss, anchor_of, is_anchored
 from humanlayer_agent.audit.heads import head_in
-from humanlayer_agent.confine.kept_files import KeptFiles
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError, StoreError, StoreTampered
 from humanlayer_agent.locations import anchor_folder, default_store_path, is_address, kept_folder, store_location
@@ -24,6 +23,7 @@ from humanlayer_agent.store.access import name_of, open_store
 from humanlayer_agent.store.connection import network_file_system
 from humanlayer_agent.store.sqlite import SQLiteStore, SQLStore
 from humanlayer_agent.store.verification_record import last_whole
+from humanlayer_agent.undo.kept_files import KeptFiles
 
 _MEGABYTE = 1_000_000
 _LITTLE, _TOO_LITTLE = 500 * _MEGABYTE, 50 * _MEGABYTE

@@ -17,11 +17,11 @@ from humanlayer_agent import Gate
 from humanlayer_agent.audit import events
 from humanlayer_agent.cli import main
 from humanlayer_agent.cli.shared.records import DiffRecord, KeptRecord, UndoneRecord, UndoStepRecord
-from humanlayer_agent.confine import restoration
-from humanlayer_agent.confine.kept_files import KeptFiles
 from humanlayer_agent.locations import default_store_path, kept_folder
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.undo import restoration
+from humanlayer_agent.undo.kept_files import KeptFiles
 from tests.support import children, enclosures
 from tests.support.human_terminal import typed
 from tests.support.keys import known_passphrase, make_key
@@ -205,7 +205,7 @@ def test_what_the_log_does_not_tell_of_is_not_put_back(project: Path, capsys: py
     (name,) = (kept.folder / "runs").glob("*.json")
     (project / "planted").write_text("planted")
     from humanlayer_agent.confine.confinement import Bounds
-    from humanlayer_agent.confine.project_files import project_files
+    from humanlayer_agent.undo.project_files import project_files
 
     planted = kept.keep("planted", str(project), project_files(str(project), None), bounds=Bounds())
     name.write_text(name.read_text().replace(known.digest, planted.digest))

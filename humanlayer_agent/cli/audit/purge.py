@@ -65,10 +65,10 @@ def _shown(looked: "Purge", before: int) -> int:
 
 def _purged(looked: "Purge", opened: "Store", channels: Path | None, sha256: str, before: int) -> int:
     from humanlayer_agent.audit import events
-    from humanlayer_agent.confine.kept_files import KeptFiles
     from humanlayer_agent.keys.unlock import ask
     from humanlayer_agent.processes.identity import os_user
     from humanlayer_agent.processes.tty import controlling_terminal
+    from humanlayer_agent.undo.kept_files import KeptFiles
 
     def wrong() -> None:
         opened.record(events.SUPERVISION_REFUSED, wanted="purge", by=os_user(), refusal="wrong-passphrase")
@@ -102,7 +102,7 @@ def _erased(done: bool) -> int:
 
 def _kept(before: int) -> int:
     """For how many runs and commands files were kept before a moment (ms)."""
-    from humanlayer_agent.confine.kept_files import KeptFiles
+    from humanlayer_agent.undo.kept_files import KeptFiles
 
     return sum(each.at < before for each in KeptFiles(kept_folder()).all())
 
