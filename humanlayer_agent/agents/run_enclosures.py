@@ -23,6 +23,7 @@ from humanlayer_agent.confine.certificates import is_public
 from humanlayer_agent.confine.confinement import TREE, Bounds, Confinement, Profile, Unenforceable, is_below
 from humanlayer_agent.confine.environment import cache_variables, confined_environment, settings_files, shared_caches
 from humanlayer_agent.confine.journal import MovedAside
+from humanlayer_agent.confine.project_files import Asked, ProjectFiles, project_files
 from humanlayer_agent.confine.proof import proven
 from humanlayer_agent.confine.repository import kept_contents, repository_folder, sources
 from humanlayer_agent.confine.survey import is_writable, survey
@@ -35,7 +36,6 @@ from humanlayer_agent.redaction.redactor import Redactor, settings_without_secre
 from humanlayer_agent.redaction.secret_names import is_secret_variable
 from humanlayer_agent.shell import HOST, View
 from humanlayer_agent.undo.kept_files import Kept, KeptFiles
-from humanlayer_agent.undo.project_files import Asked, ProjectFiles, project_files
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.director import Director

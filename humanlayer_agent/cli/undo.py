@@ -21,9 +21,9 @@ from humanlayer_agent.cli.shared.records import DiffRecord, KeptRecord, UndoneRe
 from humanlayer_agent.cli.shared.store_access import open_store, time_text
 
 if TYPE_CHECKING:
+    from humanlayer_agent.confine.project_files import ProjectFiles
     from humanlayer_agent.store.sqlite import SQLStore
     from humanlayer_agent.undo.kept_files import Kept, KeptFiles, Manifest
-    from humanlayer_agent.undo.project_files import ProjectFiles
     from humanlayer_agent.undo.restoration import Changes, Plan, Step, Undone
 
 DONE, NOT_DONE, NO_HUMAN, REFUSED = 0, 1, 3, 5
@@ -406,7 +406,7 @@ def _since(kept: "KeptFiles", record: "Kept", paths: list[str], *, delete_create
 def _files(project: str) -> "ProjectFiles":
     from humanlayer_agent.agents.run_enclosures import RunEnclosures
     from humanlayer_agent.confine.confinement import Unenforceable
-    from humanlayer_agent.undo.project_files import project_files
+    from humanlayer_agent.confine.project_files import project_files
 
     try:
         return RunEnclosures.of("hla undo", project).files()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from humanlayer_agent.confine.confinement import Bounds, within
+from humanlayer_agent.confine.project_files import ProjectFiles
 from humanlayer_agent.confine.repository import changes_nothing_that_runs, runs_nothing
 from humanlayer_agent.locations import read_own_json, write_own_json
 from humanlayer_agent.shell import index_names, missing_objects
@@ -33,7 +34,6 @@ from humanlayer_agent.undo.permit_changes import (
     repository_of,
     taken,
 )
-from humanlayer_agent.undo.project_files import ProjectFiles
 
 _ALL = Bounds(files=10_000_000, bytes=1 << 50, days=36_500)
 """What an undo overwrites is kept as a whole, and nothing goes for it."""

@@ -205,7 +205,7 @@ def test_what_the_log_does_not_tell_of_is_not_put_back(project: Path, capsys: py
     (name,) = (kept.folder / "runs").glob("*.json")
     (project / "planted").write_text("planted")
     from humanlayer_agent.confine.confinement import Bounds
-    from humanlayer_agent.undo.project_files import project_files
+    from humanlayer_agent.confine.project_files import project_files
 
     planted = kept.keep("planted", str(project), project_files(str(project), None), bounds=Bounds())
     name.write_text(name.read_text().replace(known.digest, planted.digest))

@@ -29,6 +29,7 @@ from humanlayer_agent.cli.doctor import print_findings
 from humanlayer_agent.configuration import build_authority, build_gate
 from humanlayer_agent.confine import forwarder, landlock
 from humanlayer_agent.confine.confinement import Bounds, Profile, Unenforceable
+from humanlayer_agent.confine.project_files import project_files
 from humanlayer_agent.confine.proof import WALLS, prove
 from humanlayer_agent.doctor import agents, walls
 from humanlayer_agent.doctor.checks import CHECKS, Check, examine
@@ -57,7 +58,6 @@ from humanlayer_agent.store import schema
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY, ScriptedAsker
 from humanlayer_agent.undo.kept_files import KeptFiles
-from humanlayer_agent.undo.project_files import project_files
 from tests.support import children, enclosures
 from tests.support.forging import forging
 from tests.support.keys import PASSPHRASE, known_passphrase, make_key, passphrase_file

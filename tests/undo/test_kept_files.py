@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.confine.confinement import Bounds
+from humanlayer_agent.confine.project_files import ProjectFiles, project_files
 from humanlayer_agent.testing.patience import until
 from humanlayer_agent.undo import kept_files
 from humanlayer_agent.undo.kept_files import Kept, KeptFiles, Manifest
-from humanlayer_agent.undo.project_files import ProjectFiles, project_files
 
 DAY_MS = 86_400_000
 

@@ -14,13 +14,13 @@ from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.cli import main
 from humanlayer_agent.confine.confinement import Bounds
+from humanlayer_agent.confine.project_files import ProjectFiles
 from humanlayer_agent.locations import default_store_path, kept_folder
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker, ScriptedDirector
 from humanlayer_agent.undo.kept_files import KeptFiles
-from humanlayer_agent.undo.project_files import ProjectFiles
 from tests.support import children
 from tests.support.human_terminal import typed
 from tests.support.keys import PASSPHRASE, known_passphrase, make_key

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from humanlayer_agent.confine.project_files import Asked, project_files
 from humanlayer_agent.processes.execution import find_program
-from humanlayer_agent.undo.project_files import Asked, project_files
 from tests.support import enclosures
 
 
