@@ -8,12 +8,12 @@ from pathlib import Path
 from humanlayer_agent.agents.run_enclosures import RunEnclosures
 from humanlayer_agent.approvals.model import Permit
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Unenforceable, is_below
-from humanlayer_agent.confine.kept_files import Kept, KeptFiles
-from humanlayer_agent.confine.permit_changes import GIT, PermitChanges, Scope
 from humanlayer_agent.locations import kept_folder, upwards
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.effect_phrases import operand, verb
 from humanlayer_agent.shell import Effect
+from humanlayer_agent.undo.kept_files import Kept, KeptFiles
+from humanlayer_agent.undo.permit_changes import GIT, PermitChanges, Scope
 
 _CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
 _ANYTHING = frozenset({"execute", "package", "container", "persist", "vcs-rewrite"})

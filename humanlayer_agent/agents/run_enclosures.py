@@ -24,7 +24,6 @@ from humanlayer_agent.confine.confinement import TREE, Bounds, Confinement, Prof
 from humanlayer_agent.confine.environment import cache_variables, confined_environment, settings_files, shared_caches
 from humanlayer_agent.confine.held_run.overlay import LayeredEnclosure, Over
 from humanlayer_agent.confine.journal import MovedAside
-from humanlayer_agent.confine.kept_files import Kept, KeptFiles
 from humanlayer_agent.confine.project_files import Asked, ProjectFiles, project_files
 from humanlayer_agent.confine.proof import proven
 from humanlayer_agent.confine.repository import kept_contents, repository_folder, sources
@@ -37,6 +36,7 @@ from humanlayer_agent.processes.tool_variables import is_inherited, is_listed
 from humanlayer_agent.redaction.redactor import Redactor, settings_without_secrets
 from humanlayer_agent.redaction.secret_names import is_secret_variable
 from humanlayer_agent.shell import HOST, View
+from humanlayer_agent.undo.kept_files import Kept, KeptFiles
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.director import Director

@@ -72,7 +72,7 @@ from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.shell import View
 
 if TYPE_CHECKING:
-    from humanlayer_agent.confine.kept_files import Kept
+    from humanlayer_agent.undo.kept_files import Kept
 
 TIMEOUT_MS = 600_000
 """How long the one person who is there without any configuration may take."""
@@ -477,19 +477,20 @@ class Gate:
         said = Answer(kind, who, shown, f"application {secrets.token_hex(16)}", words, input_mode="api")
         return self._asking.say(request_id, said, self.run_id)
 
-    def start(self, permit: Permit, action: Action) -> Denial | None:
+    def start(self, permit: Permit, action: Action, *, watched: bool = True) -> Denial | None:
         """Consume `permit` for exactly `action`, before it runs.
 
         Args:
             permit: from `check`.
             action: what is about to run, made anew from what will be executed.
+            watched: `finish` is called when it has ended. Else nothing is kept of what it replaces.
 
         Returns:
             None where it may run now; a `Denial` where it may not.
         """
         try:
             denial = self._start(permit, replace(self._own(action), cost=permit.action.cost))
-            if denial is None:
+            if denial is None and watched:
                 self._keep_replaced(permit)
         except Exception as error:
             denial = self._failed(error)

@@ -21,10 +21,10 @@ from humanlayer_agent.cli.shared.records import DiffRecord, KeptRecord, UndoneRe
 from humanlayer_agent.cli.shared.store_access import open_store, time_text
 
 if TYPE_CHECKING:
-    from humanlayer_agent.confine.kept_files import Kept, KeptFiles, Manifest
     from humanlayer_agent.confine.project_files import ProjectFiles
-    from humanlayer_agent.confine.restoration import Changes, Plan, Step, Undone
     from humanlayer_agent.store.sqlite import SQLStore
+    from humanlayer_agent.undo.kept_files import Kept, KeptFiles, Manifest
+    from humanlayer_agent.undo.restoration import Changes, Plan, Step, Undone
 
 DONE, NOT_DONE, NO_HUMAN, REFUSED = 0, 1, 3, 5
 _LEAST_PREFIX = 4
@@ -91,7 +91,7 @@ class _Known:
 
     def manifests(self, project: str) -> "list[Manifest]":
         """Return what was kept for the permits of a project."""
-        from humanlayer_agent.confine.restoration import manifests_of
+        from humanlayer_agent.undo.restoration import manifests_of
 
         if project not in self._manifests:
             self._manifests[project] = manifests_of(self.kept, project, self.logged)
@@ -149,7 +149,7 @@ def ls(
     Examples: hla undo ls;  hla undo ls --run 3f2a;  hla undo ls --all --format jsonl
     """
     human_only("undo ls", "looks at what can be undone", store)
-    from humanlayer_agent.confine.restoration import short
+    from humanlayer_agent.undo.restoration import short
 
     with _explained(store) as known:
         kept, top = known.kept, _project(project)
@@ -295,10 +295,10 @@ def apply(
 @contextmanager
 def _explained(store: str | None) -> "Iterator[_Known]":
     """Give what is kept; what is wrong with it is a ConfigError."""
-    from humanlayer_agent.confine.kept_files import KeptFiles
     from humanlayer_agent.errors import ConfigError, StoreError
     from humanlayer_agent.locations import kept_folder
     from humanlayer_agent.safe_text import one_line
+    from humanlayer_agent.undo.kept_files import KeptFiles
 
     try:
         yield _Known(KeptFiles(kept_folder()), store)
@@ -330,8 +330,8 @@ def _target(
     Raises:
         ConfigError: there is no such thing, or the log does not know of it.
     """
-    from humanlayer_agent.confine.restoration import plan_of
     from humanlayer_agent.errors import ConfigError
+    from humanlayer_agent.undo.restoration import plan_of
 
     if (permit is None) == (run is None):
         raise ConfigError("name either a permit or a run: hla undo ls says which there are")
@@ -351,9 +351,9 @@ def _named(kept: "KeptFiles", permit: str | None, run: str | None, top: str) -> 
     """What was kept for the permit, or the run, of this id, or the only one whose id begins so: for a run, what was
     kept for each of its permits, and undos of these; else what was kept once.
     """
-    from humanlayer_agent.confine.restoration import UNDO
     from humanlayer_agent.errors import ConfigError
     from humanlayer_agent.safe_text import one_line
+    from humanlayer_agent.undo.restoration import UNDO
 
     wanted = permit if permit is not None else run or ""
     kind = "permit" if permit is not None else "run"
@@ -394,7 +394,7 @@ def _relative(top: str, paths: Iterable[str]) -> Iterator[str]:
 
 def _since(kept: "KeptFiles", record: "Kept", paths: list[str], *, delete_created: bool) -> _Target:
     """How what differs from what was kept once for a run is undone."""
-    from humanlayer_agent.confine.restoration import changes, plan_since
+    from humanlayer_agent.undo.restoration import changes, plan_since
 
     manifest = kept.manifest(record)
     chosen: Changes = changes(manifest, _files(record.project)).within(paths)
@@ -526,8 +526,8 @@ def _text(kept: "KeptFiles", project: str, step: "Step", *, then: bool) -> str |
     """The text of a file now, or as it was, without secrets; None where it is none."""
     import stat
 
-    from humanlayer_agent.confine.folder_descriptors import open_file, opened_folder, parent_of
     from humanlayer_agent.redaction.redactor import Redactor
+    from humanlayer_agent.undo.folder_descriptors import open_file, opened_folder, parent_of
 
     file = step.then if then else step.now
     if not file.mode:
@@ -617,8 +617,8 @@ def _agreed(fd: int, plan: "Plan", channels: Path | None, opened: "SQLStore") ->
 
 def _done(kept: "KeptFiles", target: _Target, opened: "SQLStore") -> UndoneRecord:
     from humanlayer_agent.audit import events
-    from humanlayer_agent.confine import restoration
     from humanlayer_agent.processes.identity import os_user
+    from humanlayer_agent.undo import restoration
 
     before = restoration.keep_before(kept, target.run, target.plan)
     opened.record(events.FILES_KEPT, by=os_user(), permit=before.permit, **before.logged)
@@ -642,7 +642,7 @@ def _finish_interrupted(known: _Known, top: str) -> bool:
     Raises:
         ConfigError: the log does not say that it was begun.
     """
-    from humanlayer_agent.confine.restoration import finish, interrupted
+    from humanlayer_agent.undo.restoration import finish, interrupted
 
     found = interrupted(known.kept, top)
     known.check(found)
@@ -655,7 +655,7 @@ def _finish_interrupted(known: _Known, top: str) -> bool:
 
 
 def _say_interrupted(kept: "KeptFiles", top: str) -> None:
-    from humanlayer_agent.confine.restoration import interrupted
+    from humanlayer_agent.undo.restoration import interrupted
 
     for record in interrupted(kept, top):
         typer.echo(f"{record.permit} was interrupted, and is half done: hla undo apply finishes it", err=True)

@@ -14,7 +14,6 @@ from humanlayer_agent.approvals.stop import described
 from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.audit.anchor import REMEDY, Loss, anchor_of, is_anchored
 from humanlayer_agent.audit.heads import head_in
-from humanlayer_agent.confine.kept_files import KeptFiles
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError, StoreError, StoreTampered
 from humanlayer_agent.locations import anchor_folder, default_store_path, is_address, kept_folder, store_location
@@ -25,6 +24,7 @@ from humanlayer_agent.store.access import name_of, open_store
 from humanlayer_agent.store.connection import network_file_system
 from humanlayer_agent.store.sqlite import SQLiteStore, SQLStore
 from humanlayer_agent.store.verification_record import last_whole
+from humanlayer_agent.undo.kept_files import KeptFiles
 
 _MEGABYTE = 1_000_000
 _LITTLE, _TOO_LITTLE = 500 * _MEGABYTE, 50 * _MEGABYTE
@@ -284,15 +284,19 @@ def kept(context: Context) -> Iterator[Finding]:
     """How much is kept of projects, for `hla undo`."""
     folder = kept_folder()
     if not os.path.lexists(folder):
-        yield ok("nothing is kept yet for hla undo: that is done before unread code runs confined")
+        yield ok(
+            "nothing is kept yet for hla undo: that is done before unread code runs confined, and with `undo: run` "
+            "before each command"
+        )
         return
     about = os.lstat(folder)
     if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
         yield failed(f"{folder} is no folder of yours alone: nothing is kept there", f"chmod 700 {folder}")
         return
     found = KeptFiles(folder)
-    runs, size = len(found.all()), found.size()
-    yield ok(f"files of {runs} {'run' if runs == 1 else 'runs'} are kept for hla undo, {size / _MEGABYTE:,.1f} MB")
+    lists, size = len(found.all()), found.size()
+    of = "run or command" if lists == 1 else "runs and commands"
+    yield ok(f"files of {lists} {of} are kept for hla undo, {size / _MEGABYTE:,.1f} MB")
 
 
 def heads(context: Context) -> Iterator[Finding]:

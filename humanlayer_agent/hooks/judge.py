@@ -676,7 +676,7 @@ class _Session:
             return Reply("deny", "the tool no longer waits")
         reply = _allowed(question, action.cwd, permit.decision, permit, edited=edited)
         if not permit.started:
-            if denial := self._gate.start(permit, permit.action):
+            if denial := self._gate.start(permit, permit.action, watched=False):
                 return Reply("deny", denial_text(denial), stop=denial.terminate)
             self._gate.finish(permit, _not_reported(question, reply))
         return reply

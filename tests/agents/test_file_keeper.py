@@ -9,9 +9,9 @@ import pytest
 from humanlayer_agent import Gate
 from humanlayer_agent.action import Action
 from humanlayer_agent.agents.file_keeper import scope_of
-from humanlayer_agent.confine.kept_files import KeptFiles
 from humanlayer_agent.locations import kept_folder
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.undo.kept_files import KeptFiles
 
 POLICY = """\
 version: 1

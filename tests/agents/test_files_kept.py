@@ -11,8 +11,8 @@ import pytest
 from humanlayer_agent import ActionDenied, Gate
 from humanlayer_agent.agents.run_enclosures import RunEnclosures
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Profile, Unenforceable
-from humanlayer_agent.confine.kept_files import KeptFiles, Manifest
 from humanlayer_agent.locations import kept_folder
+from humanlayer_agent.undo.kept_files import KeptFiles, Manifest
 from tests.agents.conftest import Human
 from tests.support import enclosures
 

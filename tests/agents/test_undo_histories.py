@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent import Gate
-from humanlayer_agent.confine import restoration
-from humanlayer_agent.confine.kept_files import KeptFiles
 from humanlayer_agent.locations import kept_folder
 from humanlayer_agent.shell import index_meaning
+from humanlayer_agent.undo import restoration
+from humanlayer_agent.undo.kept_files import KeptFiles
 from tests.support.extent import seeds
 
 POLICY = """\

@@ -17,11 +17,11 @@ from humanlayer_agent import Gate
 from humanlayer_agent.audit import events
 from humanlayer_agent.cli import main
 from humanlayer_agent.cli.shared.records import DiffRecord, KeptRecord, UndoneRecord, UndoStepRecord
-from humanlayer_agent.confine import restoration
-from humanlayer_agent.confine.kept_files import KeptFiles
 from humanlayer_agent.locations import default_store_path, kept_folder
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.undo import restoration
+from humanlayer_agent.undo.kept_files import KeptFiles
 from tests.support import children, enclosures
 from tests.support.human_terminal import typed
 from tests.support.keys import known_passphrase, make_key

@@ -29,7 +29,6 @@ from humanlayer_agent.cli.doctor import print_findings
 from humanlayer_agent.configuration import build_authority, build_gate
 from humanlayer_agent.confine import forwarder, landlock
 from humanlayer_agent.confine.confinement import Bounds, Profile, Unenforceable
-from humanlayer_agent.confine.kept_files import KeptFiles
 from humanlayer_agent.confine.project_files import project_files
 from humanlayer_agent.confine.proof import WALLS, prove
 from humanlayer_agent.doctor import agents, walls
@@ -58,6 +57,7 @@ from humanlayer_agent.store import connection as database
 from humanlayer_agent.store import schema
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY, ScriptedAsker
+from humanlayer_agent.undo.kept_files import KeptFiles
 from tests.support import children, enclosures
 from tests.support.forging import forging
 from tests.support.keys import PASSPHRASE, known_passphrase, make_key, passphrase_file
@@ -551,7 +551,7 @@ def test_what_is_kept_for_an_undo(project: Path, look: Look) -> None:
     (project / "notes").write_text("x" * 1_200_000)
     found = project_files(str(project), None)
     KeptFiles(kept_folder()).keep("run-1", str(project), found, bounds=Bounds())
-    assert "files of 1 run are kept for hla undo, 1.2 MB" in said(look("store.kept"), "ok")
+    assert "files of 1 run or command are kept for hla undo, 1.2 MB" in said(look("store.kept"), "ok")
     kept_folder().chmod(0o755)
     assert f"chmod 700 {kept_folder()}" in said(look("store.kept"), "failed")
 

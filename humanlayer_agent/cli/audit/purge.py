@@ -82,10 +82,10 @@ def _shown(looked: "Purge", before: int) -> int:
 
 def _purged(looked: "Purge", opened: "Store", channels: Path | None, sha256: str, before: int) -> int:
     from humanlayer_agent.audit import events
-    from humanlayer_agent.confine.kept_files import KeptFiles
     from humanlayer_agent.keys.unlock import ask
     from humanlayer_agent.processes.identity import os_user
     from humanlayer_agent.processes.tty import controlling_terminal
+    from humanlayer_agent.undo.kept_files import KeptFiles
 
     def wrong() -> None:
         opened.record(events.SUPERVISION_REFUSED, wanted="purge", by=os_user(), refusal="wrong-passphrase")
@@ -127,8 +127,8 @@ def _say_held(looked: "Purge") -> None:
 
 
 def _kept(looked: "Purge", before: int) -> int:
-    """For how many runs files were kept before a moment (ms), which nobody holds."""
-    from humanlayer_agent.confine.kept_files import KeptFiles
+    """For how many runs and commands files were kept before a moment (ms), which nobody holds."""
+    from humanlayer_agent.undo.kept_files import KeptFiles
 
     held = _is_held(looked.holds())
     return sum(each.at < before and not held(each) for each in KeptFiles(kept_folder()).all())
@@ -140,7 +140,8 @@ def _is_held(holds: "Sequence[Hold]") -> "Callable[[Kept], bool]":
 
 def _counts(what: "Purged", kept: int = 0) -> str:
     rows = f"{what.requests} requests with their commands and {what.votes} votes, and {what.permits} permits"
-    return f"{rows}, and what was kept of files for {kept} runs" if kept else rows
+    of = "run or command" if kept == 1 else "runs and commands"
+    return f"{rows}, and what was kept of files for {kept} {of}" if kept else rows
 
 
 def _before(text: str) -> int:

@@ -96,8 +96,8 @@ def run_ids() -> Iterable[Completion]:
 @_completing
 def kept_run_ids() -> Iterable[Completion]:
     """Return the runs that files were kept for."""
-    from humanlayer_agent.confine.kept_files import KeptFiles
     from humanlayer_agent.locations import kept_folder
+    from humanlayer_agent.undo.kept_files import KeptFiles
 
     return [(each.run, each.project) for each in KeptFiles(kept_folder()).all()]
 

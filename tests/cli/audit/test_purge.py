@@ -15,13 +15,13 @@ from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.cli import main
 from humanlayer_agent.configuration import build_authority
 from humanlayer_agent.confine.confinement import Bounds
-from humanlayer_agent.confine.kept_files import KeptFiles
 from humanlayer_agent.confine.project_files import ProjectFiles
 from humanlayer_agent.locations import default_store_path, kept_folder
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker, ScriptedDirector
+from humanlayer_agent.undo.kept_files import KeptFiles
 from tests.support import children
 from tests.support.human_terminal import typed
 from tests.support.keys import PASSPHRASE, known_passphrase, make_key
@@ -99,11 +99,11 @@ def test_what_was_kept_of_files_goes_with_it(
         kept.keep(name, str(tmp_path / "here"), found, bounds=Bounds(days=1000), at=now - age * DAY)
     options = ("--older-than", "90d", "--exported", str(export))
     assert main(["audit", "purge", *options]) == 0
-    assert "and what was kept of files for 1 runs" in capsys.readouterr().out
+    assert "and what was kept of files for 1 run or command" in capsys.readouterr().out
     assert len(kept.all()) == 2
     store.close()
     code, shown = at_terminal(*options, "--delete", word="purge")
-    assert (code, "and what was kept of files for 1 runs" in shown) == (0, True), shown
+    assert (code, "and what was kept of files for 1 run or command" in shown) == (0, True), shown
     assert [each.run for each in kept.all()] == ["new"]
     assert main(["audit", "verify", "--head", str(export)]) == 0
 

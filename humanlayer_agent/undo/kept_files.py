@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from humanlayer_agent.confine.confinement import Bounds
-from humanlayer_agent.confine.folder_descriptors import open_file, opened_folder, parent_of, state_of
 from humanlayer_agent.confine.project_files import ProjectFiles
 from humanlayer_agent.locations import read_own_json, write_own_json
+from humanlayer_agent.undo.folder_descriptors import open_file, opened_folder, parent_of, state_of
 
 FORM = 2
 PERMISSIONS = 0o777

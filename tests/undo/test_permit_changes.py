@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.confine import permit_changes, restoration
 from humanlayer_agent.confine.confinement import Bounds
-from humanlayer_agent.confine.kept_files import Kept, KeptFiles, Manifest
-from humanlayer_agent.confine.permit_changes import PermitChanges, Scope
-from humanlayer_agent.confine.restoration import Plan, Undone
+from humanlayer_agent.undo import permit_changes, restoration
+from humanlayer_agent.undo.kept_files import Kept, KeptFiles, Manifest
+from humanlayer_agent.undo.permit_changes import PermitChanges, Scope
+from humanlayer_agent.undo.restoration import Plan, Undone
 
 WHOLE, USUAL = Scope(whole=True), Bounds()
 

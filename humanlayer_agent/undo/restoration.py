@@ -18,9 +18,13 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from humanlayer_agent.confine.confinement import Bounds, within
-from humanlayer_agent.confine.folder_descriptors import open_file, opened_folder, parent_of, state_of
-from humanlayer_agent.confine.kept_files import PERMISSIONS, Kept, KeptFile, KeptFiles, Manifest
-from humanlayer_agent.confine.permit_changes import (
+from humanlayer_agent.confine.project_files import ProjectFiles
+from humanlayer_agent.confine.repository import changes_nothing_that_runs, runs_nothing
+from humanlayer_agent.locations import read_own_json, write_own_json
+from humanlayer_agent.shell import index_names, missing_objects
+from humanlayer_agent.undo.folder_descriptors import open_file, opened_folder, parent_of, state_of
+from humanlayer_agent.undo.kept_files import PERMISSIONS, Kept, KeptFile, KeptFiles, Manifest
+from humanlayer_agent.undo.permit_changes import (
     GIT,
     NOT_SEEN,
     SEVERAL_NAMES,
@@ -30,10 +34,6 @@ from humanlayer_agent.confine.permit_changes import (
     repository_of,
     taken,
 )
-from humanlayer_agent.confine.project_files import ProjectFiles
-from humanlayer_agent.confine.repository import changes_nothing_that_runs, runs_nothing
-from humanlayer_agent.locations import read_own_json, write_own_json
-from humanlayer_agent.shell import index_names, missing_objects
 
 _ALL = Bounds(files=10_000_000, bytes=1 << 50, days=36_500)
 """What an undo overwrites is kept as a whole, and nothing goes for it."""

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from humanlayer_agent.confine import restoration
 from humanlayer_agent.confine.confinement import Bounds
-from humanlayer_agent.confine.kept_files import KeptFiles, Manifest
 from humanlayer_agent.confine.project_files import ProjectFiles, project_files
-from humanlayer_agent.confine.restoration import Changes, Plan, Step, Undone
+from humanlayer_agent.undo import restoration
+from humanlayer_agent.undo.kept_files import KeptFiles, Manifest
+from humanlayer_agent.undo.restoration import Changes, Plan, Step, Undone
 from tests.support.extent import examples
 
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from humanlayer_agent.confine.confinement import Bounds, within
-from humanlayer_agent.confine.folder_descriptors import open_file, opened_folder, parent_of, state_of
-from humanlayer_agent.confine.kept_files import (
+from humanlayer_agent.shell import index_meaning
+from humanlayer_agent.undo.folder_descriptors import open_file, opened_folder, parent_of, state_of
+from humanlayer_agent.undo.kept_files import (
     PERMISSIONS,
     TICK_NS,
     Contents,
@@ -28,7 +29,6 @@ from humanlayer_agent.confine.kept_files import (
     UnreadableFile,
     seen_of,
 )
-from humanlayer_agent.shell import index_meaning
 
 GIT = ".git"
 OBJECTS = "git's objects are not kept, and some that there were are gone"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.confine import kept_files
 from humanlayer_agent.confine.confinement import Bounds
-from humanlayer_agent.confine.kept_files import Kept, KeptFiles, Manifest
 from humanlayer_agent.confine.project_files import ProjectFiles, project_files
 from humanlayer_agent.testing.patience import until
+from humanlayer_agent.undo import kept_files
+from humanlayer_agent.undo.kept_files import Kept, KeptFiles, Manifest
 
 DAY_MS = 86_400_000
 
