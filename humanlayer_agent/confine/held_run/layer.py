@@ -459,6 +459,9 @@ def _of_one(change: Change, uid: int, device: int) -> Iterator[str]:
         yield "it gives files or folders rights beyond reading, writing and running"
     if before is not None and after is not None and before.type == "folder" and before.gid != after.gid:
         yield "it changes the group of folders"
+    gone = before is not None and before.type == "folder" and (after is None or after.type != "folder")
+    if gone and before is not None and uid and not before.mode & stat.S_IWUSR:
+        yield "it removes folders that can't be written"
     if any(state.uid != uid for state in states):
         yield "it changes files of another user"
     if before is not None and before.device != device:
