@@ -191,7 +191,7 @@ def _is_git(path: str) -> bool:
 
 
 def _look(top: int, path: str) -> os.stat_result | None:
-    """What stands at a path; None where nothing does."""
+    """Return what stands at a path; None where nothing does."""
     try:
         with parent(top, path) as (folder, name):
             return os.stat(name, dir_fd=folder, follow_symlinks=False)
