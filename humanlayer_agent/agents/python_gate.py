@@ -181,7 +181,7 @@ class Gate(gate.Gate):
 
     @property
     def holder(self) -> Holder | None:
-        """What runs commands held: for `run` alone, which applies them as well."""
+        """Return what runs commands held: for `run` alone, which applies them as well."""
         return super().holder if _running.get() is self else None
 
     def _evaluated(self, action: Action) -> PolicyDecision:

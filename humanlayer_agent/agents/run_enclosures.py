@@ -22,6 +22,7 @@ from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure, find
 from humanlayer_agent.confine.certificates import is_public
 from humanlayer_agent.confine.confinement import TREE, Bounds, Confinement, Profile, Unenforceable, is_below
 from humanlayer_agent.confine.environment import cache_variables, confined_environment, settings_files, shared_caches
+from humanlayer_agent.confine.held_run.application import NotApplied
 from humanlayer_agent.confine.held_run.overlay import LayeredEnclosure, Over
 from humanlayer_agent.confine.journal import MovedAside
 from humanlayer_agent.confine.project_files import Asked, ProjectFiles, project_files
@@ -422,7 +423,7 @@ def run_permitted(
     """
     action, confinement, reduced = permit.action, permit.decision.confinement, permit.decision.reduced
     if action.layer:
-        raise Unenforceable("it is what a held run has changed that was approved, and nothing here applies that")
+        raise NotApplied("it is what a held run has changed that was approved, and nothing here applies that")
     view = HOST if confinement is None or enclosures is None else enclosures.view
     if permit.decision.view.temporary != view.temporary:
         raise Unenforceable("it was judged with another /tmp than it would have now")

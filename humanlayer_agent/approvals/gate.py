@@ -1111,7 +1111,7 @@ class Gate:
 
     @property
     def holder(self) -> Holder | None:
-        """Whatever runs commands held, and applies what is approved of that; None where nothing does."""
+        """Return whatever runs commands held, and applies what is approved of that; None where nothing does."""
         return self._holder
 
     def _held(self, action: Action, decision: PolicyDecision) -> tuple[Action, PolicyDecision]:

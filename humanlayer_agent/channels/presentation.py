@@ -92,7 +92,7 @@ class EffectView:
 
 @dataclass(frozen=True, slots=True)
 class HeldView:
-    """What a held run of the command has changed.
+    """The changes of a held run of the command.
 
     `applies` says that an approval applies exactly that; else the command itself runs, and `partial` says why, and what
     is not known by it. `files` are sentences, one a path, the first of them where `more` are not named. `diff` and
@@ -114,7 +114,7 @@ class HeldView:
 
     @property
     def promise(self) -> str:
-        """What a yes does."""
+        """Say what a yes does."""
         if self.applies:
             return "it was run held: a yes applies exactly this, and runs nothing"
         return "it was run held, and that can't be applied: a yes runs the command itself, which may do something else"

@@ -191,7 +191,7 @@ class Excused:
 
 @dataclass(frozen=True, slots=True)
 class HeldRun:
-    """What has come of a command that was run held, for the human who is asked, without secrets.
+    """The result of a command that was run held, for the human who is asked, without secrets.
 
     Args:
         applicable: an approval applies what lies in the layer. Else the command itself would run, and this only tells

@@ -32,6 +32,9 @@ PROJECT_FILES = {
 class Scene:
     """Canaries: files, a process, servers, shared memory, a terminal; all of the user `uid`."""
 
+    is_held = False
+    """They are tried in layers as well."""
+
     def __init__(self, stack: ExitStack, uid: int) -> None:
         self.uid = uid
         self.base = Path(

@@ -6,12 +6,15 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from humanlayer_agent.confine.bubblewrap import Enclosure
 from humanlayer_agent.confine.confinement import Confinement, Profile
+from humanlayer_agent.confine.held_run import overlay, overlay_mount
+from humanlayer_agent.confine.held_run.overlay import LayeredEnclosure, Over
 from humanlayer_agent.confine.proof import interpreter_reads
 from tests.confine.attack_scene import NOBODY, Scene, python_of, readable_by_all
 from tests.confine.attacks import ATTACKS
@@ -34,13 +37,16 @@ CONTROLS = {
 """What does succeed without a confinement, and harms nothing but canaries."""
 
 
-@pytest.fixture(scope="module", params=["ours", "nobody"])
+@pytest.fixture(scope="module", params=["ours", "nobody", "ours, held", "nobody, held"])
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
-    if request.param == "nobody" and os.getuid() != 0:
+    whose, _, held = request.param.partition(", ")
+    if whose == "nobody" and os.getuid() != 0:
         pytest.skip("allowed in CI: we are an ordinary user, so this is what the other one tests")
     backend()
     with ExitStack() as stack:
-        yield Scene(stack, NOBODY if request.param == "nobody" else os.getuid())
+        made = Scene(stack, NOBODY if whose == "nobody" else os.getuid())
+        made.is_held = bool(held)
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -72,11 +78,30 @@ def said(scene: Scene) -> tuple[dict[str, str | None], dict[str, object], dict[s
         program = [python, "-I", "-S", str(place / "attacks.py"), json.dumps(scene.given)]
         os.mkdir(enclosure.aside)
         os.chmod(enclosure.aside, 0o711)  # it is ours, and each user has their own
+        if scene.is_held:
+            enclosure = layered(enclosure, scene, str(place), stack)
         before = scene.state()
         with enclosure.opened([os.fsencode(word) for word in program], cwd=project, env={}) as (argv, descriptors):
             confined = scene.run(argv, descriptors)
         after = scene.state()
+        assert not isinstance(enclosure, LayeredEnclosure) or os.listdir(enclosure.layers[0].upper)
     return confined, before, after
+
+
+def layered(enclosure: Enclosure, scene: Scene, place: str, stack: ExitStack) -> LayeredEnclosure:
+    """The same, with layers over all that can be written."""
+    script = shutil.copy(overlay_mount.__file__, place)
+    patched = stack.enter_context(pytest.MonkeyPatch.context())
+    patched.setattr(overlay, "_PYTHON", python_of(scene.uid))
+    patched.setattr(overlay_mount, "__file__", script)
+    layers = tuple(
+        Over.made(folder, f"{place}/layers/{n}")
+        for n, folder in enumerate((scene.given["project"], enclosure.temporary))
+    )
+    for above, folders, _ in os.walk(f"{place}/layers"):
+        for each in (above, *(f"{above}/{name}" for name in folders)):
+            os.chown(each, scene.uid, scene.uid)
+    return LayeredEnclosure(**{each.name: getattr(enclosure, each.name) for each in fields(enclosure)}, layers=layers)
 
 
 @for_each("attack", ATTACKS)

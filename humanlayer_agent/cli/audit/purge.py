@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.approvals.model import Approver, Refused
     from humanlayer_agent.approvals.store_interface import Purged, Store
     from humanlayer_agent.audit.heads import Head
-    from humanlayer_agent.confine.kept_files import Kept
+    from humanlayer_agent.undo.kept_files import Kept
     from humanlayer_agent.keys.signing import Signer
     from humanlayer_agent.store.retention import Purge
     from humanlayer_agent.store.sqlite import SQLStore

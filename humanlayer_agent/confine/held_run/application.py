@@ -191,7 +191,7 @@ def _is_git(path: str) -> bool:
 
 
 def _look(top: int, path: str) -> os.stat_result | None:
-    """What stands at a path; None where nothing does."""
+    """Return what stands at a path; None where nothing does."""
     try:
         with parent(top, path) as (folder, name):
             return os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -286,16 +286,21 @@ class _Work:
         os.mkdir(self._name, 0o700, dir_fd=self._top)
         stage = os.open(self._name, _FOLDER, dir_fd=self._top)
         try:
-            steps = []
+            steps, modes = [], []
             for number, (way, change) in enumerate(_ways(self._layer.changes)):
                 self._at("staging")
-                staged, inode, modes = str(number), 0, (0, 0)
-                if way in ("create", "exchange"):
-                    self._copy(upper, change.path, stage, staged)
+                before, after, staged, inode = change.before, change.after, str(number), 0
+                if way == "mode" and before is not None and after is not None:
+                    steps.append(Step(way, change.path, modes=(before.mode, after.mode)))
+                    continue
+                if after is not None:
+                    mode = after.mode | (stat.S_IWUSR if after.type == "folder" else 0)  # else it can't be moved
+                    self._copy(upper, change.path, stage, staged, mode)
                     inode = os.stat(staged, dir_fd=stage, follow_symlinks=False).st_ino
-                if way == "mode" and change.before is not None and change.after is not None:
-                    modes = change.before.mode, change.after.mode
-                steps.append(Step(way, change.path, staged, inode, modes))
+                    if mode != after.mode:
+                        modes.append(Step("mode", change.path, modes=(mode, after.mode)))
+                steps.append(Step(way, change.path, staged, inode))
+            steps += modes
             self._steps = tuple(steps)
             if self._fewer:
                 os.fsync(stage)
@@ -311,10 +316,15 @@ class _Work:
                 with open(os.open(name, flags, 0o600, dir_fd=folder), "w") as lock:
                     lock.write(self._name)
 
-    def _copy(self, upper: int, path: str, stage: int, name: str) -> None:
-        """Make what the layer has at a path, with all below it, and make sure that it is what was seen."""
+    def _copy(self, upper: int, path: str, stage: int, name: str, mode: int | None = None) -> None:
+        """Make what the layer has at a path, with all below it, and make sure that it is what was seen.
+
+        Args:
+            mode: where it is to be another one than in the layer.
+        """
         state = self._states[path].after
         assert state is not None
+        mode = state.mode if mode is None else mode
         if state.type == "folder":
             os.mkdir(name, 0o700, dir_fd=stage)
             folder = os.open(name, _FOLDER, dir_fd=stage)
@@ -325,7 +335,7 @@ class _Work:
                         self._copy(upper, each, folder, below)
                 if state.gid != os.fstat(folder).st_gid:
                     os.fchown(folder, -1, state.gid)
-                os.fchmod(folder, state.mode)
+                os.fchmod(folder, mode)
                 os.utime(folder, ns=(state.modified, state.modified))
                 if self._fewer:
                     os.fsync(folder)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.confine.confinement import Confinement
+from humanlayer_agent.confine.held_run.overlay_mount import LARGEST_FILE
 
 MOST_ENTRIES = 50_000
 """Most entries, of the layer and of what lies below it, that are looked at."""
@@ -40,7 +41,7 @@ Type = Literal["file", "folder", "link", "special"]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What stands at a path.
+    """A file, folder or link as it stands at a path, or will.
 
     Args:
         type: a special file is what is neither of the others.
@@ -444,11 +445,13 @@ def moves_refused(output: str) -> list[str]:
 
 
 def _of_one(change: Change, uid: int, device: int) -> Iterator[str]:
-    """What a rename of files beside each other would not make the same of one change."""
+    """Give what of one change a rename of files beside each other would not make the same."""
     before, after = change.before, change.after
     states = [state for state in (before, after) if state is not None]
     if after is not None and after.type == "special":
         yield "it makes special files"
+    if after is not None and after.type == "file" and after.size >= LARGEST_FILE:
+        yield "it makes files that are larger than a held run may"
     if after is not None and after.type != "folder" and after.links > 1:
         yield "it makes hard links"
     if before is not None and after is not None and before.type != "folder" and before.links > 1:
@@ -459,6 +462,9 @@ def _of_one(change: Change, uid: int, device: int) -> Iterator[str]:
         yield "it gives files or folders rights beyond reading, writing and running"
     if before is not None and after is not None and before.type == "folder" and before.gid != after.gid:
         yield "it changes the group of folders"
+    gone = before is not None and before.type == "folder" and (after is None or after.type != "folder")
+    if gone and before is not None and uid and not before.mode & stat.S_IWUSR:
+        yield "it removes folders that can't be written"
     if any(state.uid != uid for state in states):
         yield "it changes files of another user"
     if before is not None and before.device != device:

@@ -119,6 +119,7 @@ def held(confinement: Confinement, project: str) -> Confinement:
         Unenforceable: more than the project could be written where it lies.
 
     Example:
+        >>> from humanlayer_agent.confine.confinement import Profile
         >>> web = Profile("web", write=("/srv/app/**", "/srv/data/**"), network="host")
         >>> confined = held(Confinement((web,)), "/srv/app")
         >>> confined.writes("/srv/app/x"), confined.writes("/srv/data/x"), confined.network
