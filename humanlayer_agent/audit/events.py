@@ -216,6 +216,10 @@ PRESENTATION_FAILED = EventType(
 )
 PRESENTATION_REMINDED = EventType("presentation.reminded", 903, "humans were told once more that a request waits")
 
+PRESENTATION_TOLD = EventType(
+    "presentation.told", 904, "where a request was shown it was told how it went, with a signed head of the log"
+)
+
 LEASE_TAKEN = EventType("lease.taken", 910, "a process began to serve a channel")
 CHANNEL_FAILED = EventType("channel.failed", 911, "a channel does not work, and why")
 

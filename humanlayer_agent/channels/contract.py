@@ -248,8 +248,9 @@ class Channel(Protocol):
             to approve there.
 
     It may also have `pace`, the seconds from the beginning of one `deliver`, `settle` or `remind` to that of the next
-    (0 where it has none), `find(request) -> Sequence[Ref]` (see `Finds`), and `post(text)`, which puts a text that is
-    no request where people keep it (a signed head of the log).
+    (0 where it has none), `find(request) -> Sequence[Ref]` (see `Finds`), `post(text)`, which puts a text that is no
+    request where people keep it (a signed head of the log, a day's summary), and `tell(outcome, ref, lines, head)`,
+    which says once how a request went, in lines of plain text, where it is shown.
     """
 
     @property

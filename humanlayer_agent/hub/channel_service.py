@@ -16,6 +16,7 @@ from humanlayer_agent.errors import StoreError
 from humanlayer_agent.hub.channel_access import StoreDesk
 from humanlayer_agent.hub.outbox import Deliver, Outbox
 from humanlayer_agent.hub.sender import Sender
+from humanlayer_agent.hub.stories import Stories
 from humanlayer_agent.keys.signing import Signer
 
 POLL = 0.1
@@ -137,6 +138,7 @@ class Server:
     def _serve(self, channel: Channel) -> None:
         outbox = Outbox(self._store, self._channel_name, self._authority)
         sender = Sender(self._store, channel, self._authority, stopping=self._stopping, say=self._say)
+        stories = Stories(self._store, self._channel_name, self._authority) if hasattr(channel, "tell") else None
         check_at = time.monotonic() + CHECKED
         while not self._stopping.is_set():
             self._awake.clear()
@@ -144,6 +146,8 @@ class Server:
             self._post(channel)
             with suppress(StoreError):  # it is locked, or gone: agents deny by themselves
                 busy = self._work(outbox, sender)
+                if stories is not None and not busy and self._held():
+                    sender.tell(stories)
             if time.monotonic() >= check_at:
                 check_at = time.monotonic() + CHECKED
                 self._check()

@@ -9,11 +9,13 @@ from humanlayer_agent.approvals.conversation import describe
 from humanlayer_agent.approvals.delivery import Delivery, Presentation
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.approvals.store_interface import Store
+from humanlayer_agent.audit.heads import head_text
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.channels.contract import Channel, Outcome, Ref, Retry, Undeliverable
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.hub.channel_access import outcome, ref_of
 from humanlayer_agent.hub.outbox import UNREADABLE, Deliver, Job, Recover, Remind, Settle
+from humanlayer_agent.hub.stories import Stories
 
 FIRST, LONGEST = 0.25, 30.0
 """Seconds before something is tried again where the service names none: at first, doubled each time, and at most."""
@@ -65,6 +67,33 @@ class Sender:
         if self._tries.get(job.presentation.id, (0, 0.0))[1] > self._monotonic():
             return False
         return self._show(job)
+
+    def tell(self, stories: Stories) -> None:
+        """Say how requests went that are over, where they were shown. What can't be said now is tried again later.
+
+        Raises:
+            StoreError: it can't be written down that it was said; then it is said again.
+        """
+        for story in stories.due():
+            if not self._turn():
+                return
+            place = story.presentation
+            now = outcome(self._store, self._authority, place.request_id)
+            try:
+                if now is not None:
+                    head = head_text(self._store.write_head())
+                    self._channel.tell(now, ref_of(place), story.lines, head)  # type: ignore[attr-defined]
+            except Retry as error:
+                self._delay(error.after or FIRST)
+                return
+            except StoreError:
+                raise
+            except Exception as error:
+                self._say(f"could not tell how {place.request_id[:12]} went: {describe(error)}")
+                stories.drop(story)
+            else:
+                stories.told(story)
+                self._say(f"told how {place.request_id[:12]} went")
 
     # Delivering
 

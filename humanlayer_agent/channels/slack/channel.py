@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -296,6 +296,15 @@ class SlackChannel:
             unfurl_links=False,
             unfurl_media=False,
         )
+
+    def tell(self, outcome: Outcome, ref: Ref, lines: Sequence[str], head: str) -> None:
+        """Say in the thread how a request went."""
+        what = self._shown(outcome.request)
+        try:
+            self._reply(ref.where, message.story(outcome, what, lines, head))
+        except SlackError as error:
+            if error.code not in GONE:
+                raise
 
     def _reply(self, where: Mapping[str, Any], body: Message) -> None:
         self._api.call(

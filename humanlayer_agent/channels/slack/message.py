@@ -176,6 +176,19 @@ def reminder(outcome: Outcome, mentions: Iterable[str], *, now: int) -> Message:
     return Message(said, [blocks.line(*_mentioned(list(mentions)), blocks.words(said))])
 
 
+def story(outcome: Outcome, what: Shown, lines: Iterable[str], head: str) -> Message:
+    """What is said in the thread once all is over: how the request went, and a signed head of the log."""
+    said = f"How it went: {ended(outcome, what)}"
+    found = [
+        blocks.line(blocks.words(said, bold=True)),
+        blocks.context(f"Request {one_line(outcome.request.id)[:12]}: {' '.join(what.command.split())}", limit=200),
+        blocks.literal(_limited(["UTC", *lines], WHOLE)),
+        blocks.context("The log goes as far as this head: keep it, it is a witness (hla audit verify)."),
+        blocks.literal(head),
+    ]
+    return Message(_mrkdwn(said.replace(": ", ", ").lstrip(_MARKS)), found)
+
+
 # ---- the pieces -------------------------------------------------------------------------------------
 
 
