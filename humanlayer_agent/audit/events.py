@@ -227,6 +227,8 @@ ON_CALL_UNKNOWN = EventType(
     "on_call.unknown", 912, "it could not be found out who is on call, and `why`: all who may answer are told"
 )
 
+DIGEST_POSTED = EventType("digest.posted", 913, "a channel was posted its figures of a `day`")
+
 EVENT_TYPES: Mapping[str, EventType] = {
     event.name: event for event in tuple(globals().values()) if isinstance(event, EventType)
 }

@@ -14,6 +14,7 @@ from humanlayer_agent.audit import events
 from humanlayer_agent.channels.contract import Channel, Health
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.hub.channel_access import StoreDesk
+from humanlayer_agent.hub.digests import Digests
 from humanlayer_agent.hub.outbox import Deliver, Outbox
 from humanlayer_agent.hub.sender import Sender
 from humanlayer_agent.hub.stories import Stories
@@ -138,6 +139,8 @@ class Server:
     def _serve(self, channel: Channel) -> None:
         outbox = Outbox(self._store, self._channel_name, self._authority)
         sender = Sender(self._store, channel, self._authority, stopping=self._stopping, say=self._say)
+        schedule = getattr(channel, "schedule", None)
+        digests = Digests(self._store, self._channel_name, self._authority, schedule) if schedule else None
         stories = Stories(self._store, self._channel_name, self._authority) if hasattr(channel, "tell") else None
         check_at = time.monotonic() + CHECKED
         while not self._stopping.is_set():
@@ -148,6 +151,8 @@ class Server:
                 busy = self._work(outbox, sender)
                 if stories is not None and not busy and self._held():
                     sender.tell(stories)
+                if digests is not None and not busy and self._held():
+                    sender.sum_up(digests)
             if time.monotonic() >= check_at:
                 check_at = time.monotonic() + CHECKED
                 self._check()

@@ -119,6 +119,7 @@ def test_names_and_codes_are_stable() -> None:
         "lease.taken": 910,
         "channel.failed": 911,
         "on_call.unknown": 912,
+        "digest.posted": 913,
     }
 
 

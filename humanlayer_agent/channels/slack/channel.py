@@ -9,7 +9,18 @@ from typing import Any
 
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.approvals.store_interface import now_ms
-from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref, Retry, Undeliverable
+from humanlayer_agent.channels.contract import (
+    Audience,
+    Can,
+    DailyDigest,
+    Desk,
+    Health,
+    Outcome,
+    Ref,
+    Retry,
+    Schedule,
+    Undeliverable,
+)
 from humanlayer_agent.channels.slack import blocks, bulk_answers, health, message
 from humanlayer_agent.channels.slack.api import GONE, Identity, SlackApi, SlackError
 from humanlayer_agent.channels.slack.clicks import Clicks
@@ -47,6 +58,7 @@ class SlackChannel:
         post_to: id of the Slack channel.
         usergroups: TEAM/GROUP of those that may answer.
         connections: how many Socket Mode connections to keep open.
+        schedule, digest_to: when a daily digest is posted, and to which conversation ("": the same).
         receiver: makes another way by which clicks come in than Socket Mode.
         pace: seconds between two messages; Slack takes about one a second in a channel.
         clock: ms since the epoch.
@@ -67,6 +79,8 @@ class SlackChannel:
         connections: int = 2,
         pace: float = 1.0,
         receiver: Callable[[Handle], Receives] | None = None,
+        schedule: Schedule | None = None,
+        digest_to: str = "",
         clock: Callable[[], int] = now_ms,
     ) -> None:
         self.name = name
@@ -74,6 +88,8 @@ class SlackChannel:
         self._api = api
         self._seal = api.seal
         self._post_to = post_to
+        self.schedule = schedule
+        self._digest_to = digest_to
         self._usergroups = tuple(usergroups)
         self._directory = Directory(api, self._usergroups)
         self._clock = clock
@@ -293,6 +309,18 @@ class SlackChannel:
             channel=self._post_to,
             text="The audit log goes as far as this. Keep it: it is a witness.",
             blocks=[blocks.literal(text)],
+            unfurl_links=False,
+            unfurl_media=False,
+        )
+
+    def sum_up(self, digest: DailyDigest) -> None:
+        """Post the figures of a day."""
+        body = message.summary(digest)
+        self._api.call(
+            "chat.postMessage",
+            channel=self._digest_to or self._post_to,
+            text=body.text,
+            blocks=body.blocks,
             unfurl_links=False,
             unfurl_media=False,
         )

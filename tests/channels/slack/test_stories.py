@@ -2,12 +2,15 @@
 
 import re
 import threading
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.audit.heads import heads_in
+from humanlayer_agent.channels.contract import Schedule
+from humanlayer_agent.channels.slack.channel import SlackChannel
 from humanlayer_agent.hub import stories as hub_stories
 from humanlayer_agent.hub.hub import Hub
 from humanlayer_agent.hub.sender import Sender
@@ -153,3 +156,20 @@ def test_nothing_in_it_is_more_than_text(world, show, slack) -> None:
     assert "Hunter2" not in shown
     assert "\x1b" not in shown
     assert "no exit status" in shown
+
+
+def test_a_hub_posts_the_digest_of_a_day_where_it_is_to(world, show, slack, rig) -> None:
+    show("make deploy")
+    slack.world.add_channel("C0LEADS", "leads")
+    now = datetime.now(UTC)
+    channel = SlackChannel(
+        "slack", rig.api(), "C0OPS", pace=0.0, connections=1,
+        schedule=Schedule(now.time().replace(second=0, microsecond=0)), digest_to="C0LEADS",
+    )  # fmt: skip
+    authority, signer = world.approvers.authority, world.approvers.signer
+    with Hub(world.store, ["slack"], lambda name: channel, authority, signer):
+        until(lambda: slack.messages("C0LEADS"), "the digest")
+    (posted,) = slack.messages("C0LEADS")
+    assert "1 wait now" in "\n".join(texts(posted["blocks"]))
+    assert "make deploy" not in str(posted)
+    assert posted["_pings"] == []
