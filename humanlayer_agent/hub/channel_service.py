@@ -159,7 +159,7 @@ class Server:
             if not busy:
                 self._awake.wait(POLL)
         if self._held():
-            self._finish(outbox, channel)
+            self._finish(outbox, channel, stories)
 
     def _work(self, outbox: Outbox, sender: Sender) -> bool:
         """One round; whether something was done."""
@@ -180,8 +180,8 @@ class Server:
                 except Exception as error:
                     self._say(f"a head of the log could not be posted: {describe(error)}")
 
-    def _finish(self, outbox: Outbox, channel: Channel) -> None:
-        """Settle what is left to settle, for a moment."""
+    def _finish(self, outbox: Outbox, channel: Channel, stories: Stories | None) -> None:
+        """Settle what is left to settle, and tell what is left to tell, for a moment."""
         end = time.monotonic() + LAST
         sender = Sender(self._store, channel, self._authority, stopping=threading.Event(), say=self._say)
         with suppress(StoreError):
@@ -190,6 +190,9 @@ class Server:
                     return
                 if not isinstance(job, Deliver):
                     sender.do(job)
+            if stories is not None:
+                stories.look_again()
+                sender.tell(stories, until=end)
 
     def _check(self) -> None:
         health = self.health()

@@ -69,14 +69,17 @@ class Sender:
             return False
         return self._show(job)
 
-    def tell(self, stories: Stories) -> None:
+    def tell(self, stories: Stories, *, until: float = float("inf")) -> None:
         """Say how requests went that are over, where they were shown. What can't be said now is tried again later.
+
+        Args:
+            until: nothing is begun after that (by `time.monotonic`).
 
         Raises:
             StoreError: it can't be written down that it was said; then it is said again.
         """
         for story in stories.due():
-            if not self._turn():
+            if time.monotonic() >= until or not self._turn():
                 return
             place = story.presentation
             now = outcome(self._store, self._authority, place.request_id)

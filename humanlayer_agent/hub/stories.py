@@ -81,6 +81,10 @@ class Stories:
         )
         return [story for story in found if story is not None]
 
+    def look_again(self) -> None:
+        """Look at what has ended the next time, however short ago that was done."""
+        self._next = 0
+
     def told(self, story: Story) -> None:
         """Write down that a story was told, so that no other process tells it again."""
         request = story.presentation.request_id

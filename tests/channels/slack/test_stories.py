@@ -145,6 +145,18 @@ def test_a_hub_tells_it(world, show, slack, rig) -> None:
     assert len(told(slack, surface)) == 1
 
 
+def test_a_hub_that_ends_with_its_agent_tells_of_its_last_command(world, show, slack, rig, monkeypatch) -> None:
+    request, surface = show()
+    monkeypatch.setattr(hub_stories, "EVERY_MS", 10**9)
+    authority, signer = world.approvers.authority, world.approvers.signer
+    with Hub(world.store, ["slack"], lambda name: rig.channel(), authority.trusting(signer.fingerprint), signer) as hub:
+        until(lambda: hub.serving, "a hub that serves")
+        until(lambda: rig.channels[-1].receiver.connections.open, "a channel")
+        world.decide_elsewhere(request, "reject", "bob")
+        until(lambda: not surface.offers(), "a settled message")
+    assert len(told(slack, surface)) == 1
+
+
 def test_nothing_in_it_is_more_than_text(world, show, slack) -> None:
     request, surface = show("echo <!channel> *x* && mysql -pHunter2Hunter2 db")
     world.decide_elsewhere(request, "approve", "bob")
