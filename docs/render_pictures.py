@@ -263,6 +263,33 @@ def slack_home_page() -> str:
     return _page(_SLACK_STYLE, f'<div class="modal">{body}</div>')
 
 
+def slack_digest_page() -> str:
+    """The figures of a day."""
+    from humanlayer_agent.channels.contract import DailyDigest
+    from humanlayer_agent.channels.slack import message
+
+    now = time.time_ns() // 1_000_000
+    digest = DailyDigest(
+        day=time.strftime("%Y-%m-%d"),
+        since=now - 86_400_000,
+        until=now,
+        judged={"allow": 1834, "ask": 41, "deny": 17},
+        endings={"approved": 29, "rejected": 8, "expired": 2, "answered": 2},
+        waiting=3,
+        oldest=now - 1_500_000,
+        minutes=2.4,
+        answered=[("alice", 27), ("bob", 12)],
+        asked_by=[("delete-outside-project", 14), ("network", 11), ("git-push", 9)],
+        denied_by=[("own-files", 9), ("history", 8)],
+        grants=2,
+        stopped="",
+        more=False,
+    )
+    inner = "".join(_block(block, {}) for block in message.summary(digest).blocks)
+    head = f'<span class="name">humanlayer</span><span class="app">APP</span><span class="time">09:00</span>{inner}'
+    return _page(_SLACK_STYLE, f'<div class="message"><div class="icon">h</div><div class="body">{head}</div></div>')
+
+
 def _input(block: dict[str, Any]) -> str:
     options = "".join(
         f'<div class="option"><i></i>{html.escape(each["text"]["text"])}</div>' for each in block["element"]["options"]
@@ -357,6 +384,7 @@ def main() -> None:
         ("slack", slack_page(), 660),
         ("slack-grant", slack_form_page(), 660),
         ("slack-home", slack_home_page(), 660),
+        ("slack-digest", slack_digest_page(), 660),
     )
     for name, page, width in pages:
         draw(page, options.into / f"{name}.png", width)

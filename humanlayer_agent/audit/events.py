@@ -255,12 +255,18 @@ PRESENTATION_FAILED = EventType(
 )
 PRESENTATION_REMINDED = EventType("presentation.reminded", 903, "humans were told once more that a request waits")
 
+PRESENTATION_TOLD = EventType(
+    "presentation.told", 904, "where a request was shown it was told how it went, with a signed head of the log"
+)
+
 LEASE_TAKEN = EventType("lease.taken", 910, "a process began to serve a channel")
 CHANNEL_FAILED = EventType("channel.failed", 911, "a channel does not work, and why")
 
 ON_CALL_UNKNOWN = EventType(
     "on_call.unknown", 912, "it could not be found out who is on call, and `why`: all who may answer are told"
 )
+
+DIGEST_POSTED = EventType("digest.posted", 913, "a channel was posted its figures of a `day`")
 
 EVENT_TYPES: Mapping[str, EventType] = {
     event.name: event for event in tuple(globals().values()) if isinstance(event, EventType)

@@ -13,12 +13,14 @@ desk waits a moment for what is being delivered to be written down.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, time, timedelta
 from typing import Any, Literal, Protocol
 
 from humanlayer_agent.approvals.authority import Person
 from humanlayer_agent.approvals.grants import Grant, UsedFor
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Vote, VoteResult
 from humanlayer_agent.errors import ChannelError
+from humanlayer_agent.policy.conditions.circumstances import zone
 
 Can = Literal["approve", "reject", "feedback", "edit", "respond", "escalate", "grant", "show_all"]
 """The answers that a channel can offer to a human; nothing else is offered there."""
@@ -126,6 +128,50 @@ class Health:
     ok: bool
     problems: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The time of day, in a zone, at which a digest is posted."""
+
+    at: time
+    zone: str = "UTC"
+
+    def moment(self, now: datetime) -> datetime:
+        """Return the last time before `now` (with a zone) at which it was to be posted."""
+        here = now.astimezone(zone(self.zone))
+        today = datetime.combine(here.date(), self.at, here.tzinfo)
+        return today if today <= here else datetime.combine(here.date() - timedelta(days=1), self.at, here.tzinfo)
+
+
+@dataclass(frozen=True, slots=True)
+class DailyDigest:
+    """The figures of one day.
+
+    Args:
+        day: its date, in the zone of the schedule. since, until: in ms.
+        judged: commands that were judged, by verdict. endings: requests of that day, by what became of them.
+        waiting: requests that wait now, and `oldest`, since when (ms); None where none does.
+        minutes: the median time to an answer; None where there was none.
+        answered: how often each person answered. asked_by, denied_by: the rules, by how often.
+        grants: approvals for more than once that hold now. stopped: that every agent is; "" where they are not.
+        more: there was more than is counted.
+    """
+
+    day: str
+    since: int
+    until: int
+    judged: Mapping[str, int]
+    endings: Mapping[str, int]
+    waiting: int
+    oldest: int | None
+    minutes: float | None
+    answered: Sequence[tuple[str, int]]
+    asked_by: Sequence[tuple[str, int]]
+    denied_by: Sequence[tuple[str, int]]
+    grants: int
+    stopped: str
+    more: bool
 
 
 class Decide(Protocol):
@@ -252,8 +298,10 @@ class Channel(Protocol):
             to approve there.
 
     It may also have `pace`, the seconds from the beginning of one `deliver`, `settle` or `remind` to that of the next
-    (0 where it has none), `find(request) -> Sequence[Ref]` (see `Finds`), and `post(text)`, which puts a text that is
-    no request where people keep it (a signed head of the log).
+    (0 where it has none), `find(request) -> Sequence[Ref]` (see `Finds`), `post(text)`, which puts a text that is no
+    request where people keep it (a signed head of the log, a day's summary), and `tell(outcome, ref, lines, head)`,
+    which says once how a request went, in lines of plain text, where it is shown. With a `schedule` it also has
+    `sum_up(digest)`, which posts the figures of a day.
     """
 
     @property

@@ -14,8 +14,10 @@ from humanlayer_agent.audit import events
 from humanlayer_agent.channels.contract import Channel, Health
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.hub.channel_access import StoreDesk
+from humanlayer_agent.hub.digests import Digests
 from humanlayer_agent.hub.outbox import Deliver, Outbox
 from humanlayer_agent.hub.sender import Sender
+from humanlayer_agent.hub.stories import Stories
 from humanlayer_agent.keys.signing import Signer
 
 POLL = 0.1
@@ -148,6 +150,9 @@ class Server:
     def _serve(self, channel: Channel) -> None:
         outbox = Outbox(self._store, self._channel_name, self._authority)
         sender = Sender(self._store, channel, self._authority, stopping=self._stopping, say=self._say)
+        schedule = getattr(channel, "schedule", None)
+        digests = Digests(self._store, self._channel_name, self._authority, schedule) if schedule else None
+        stories = Stories(self._store, self._channel_name, self._authority) if hasattr(channel, "tell") else None
         check_at = time.monotonic() + CHECKED
         watch_at = time.monotonic() if self._watched else float("inf")
         while not self._stopping.is_set():
@@ -156,6 +161,10 @@ class Server:
             self._post(channel)
             with suppress(StoreError):  # it is locked, or gone: agents deny by themselves
                 busy = self._work(outbox, sender)
+                if stories is not None and not busy and self._held():
+                    sender.tell(stories)
+                if digests is not None and not busy and self._held():
+                    sender.sum_up(digests)
             if time.monotonic() >= watch_at:
                 self._last = self.health()
                 watch_at = time.monotonic() + WATCHED
@@ -165,7 +174,7 @@ class Server:
             if not busy:
                 self._awake.wait(POLL)
         if self._held():
-            self._finish(outbox, channel)
+            self._finish(outbox, channel, stories)
 
     def _work(self, outbox: Outbox, sender: Sender) -> bool:
         """One round; whether something was done."""
@@ -186,8 +195,8 @@ class Server:
                 except Exception as error:
                     self._say(f"a head of the log could not be posted: {describe(error)}")
 
-    def _finish(self, outbox: Outbox, channel: Channel) -> None:
-        """Settle what is left to settle, for a moment."""
+    def _finish(self, outbox: Outbox, channel: Channel, stories: Stories | None) -> None:
+        """Settle what is left to settle, and tell what is left to tell, for a moment."""
         end = time.monotonic() + LAST
         sender = Sender(self._store, channel, self._authority, stopping=threading.Event(), say=self._say)
         with suppress(StoreError):
@@ -196,6 +205,9 @@ class Server:
                     return
                 if not isinstance(job, Deliver):
                     sender.do(job)
+            if stories is not None:
+                stories.look_again()
+                sender.tell(stories, until=end)
 
     def _check(self) -> None:
         health = self.health()

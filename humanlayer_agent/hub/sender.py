@@ -9,11 +9,14 @@ from humanlayer_agent.approvals.conversation import describe
 from humanlayer_agent.approvals.delivery import Delivery, Presentation
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.approvals.store_interface import Store
+from humanlayer_agent.audit.heads import head_text
 from humanlayer_agent.canonical_json import canonical
-from humanlayer_agent.channels.contract import Channel, Outcome, Ref, Retry, Undeliverable
+from humanlayer_agent.channels.contract import Channel, DailyDigest, Outcome, Ref, Retry, Undeliverable
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.hub.channel_access import outcome, ref_of
+from humanlayer_agent.hub.digests import Digests
 from humanlayer_agent.hub.outbox import UNREADABLE, Deliver, Job, Recover, Remind, Settle
+from humanlayer_agent.hub.stories import Stories
 
 FIRST, LONGEST = 0.25, 30.0
 """Seconds before something is tried again where the service names none: at first, doubled each time, and at most."""
@@ -65,6 +68,60 @@ class Sender:
         if self._tries.get(job.presentation.id, (0, 0.0))[1] > self._monotonic():
             return False
         return self._show(job)
+
+    def tell(self, stories: Stories, *, until: float = float("inf")) -> None:
+        """Say how requests went that are over, where they were shown. What can't be said now is tried again later.
+
+        Args:
+            until: nothing is begun after that (by `time.monotonic`).
+
+        Raises:
+            StoreError: it can't be written down that it was said; then it is said again.
+        """
+        for story in stories.due():
+            if time.monotonic() >= until or not self._turn():
+                return
+            place = story.presentation
+            now = outcome(self._store, self._authority, place.request_id)
+            try:
+                if now is not None:
+                    head = head_text(self._store.write_head())
+                    how: Callable[..., None] = getattr(self._channel, "tell")  # noqa: B009 (not every channel can)
+                    how(now, ref_of(place), story.lines, head)
+            except Retry as error:
+                self._delay(error.after or FIRST)
+                return
+            except StoreError:
+                raise
+            except Exception as error:
+                self._say(f"could not tell how {place.request_id[:12]} went: {describe(error)}")
+                stories.drop(story)
+            else:
+                stories.told(story)
+                self._say(f"told how {place.request_id[:12]} went")
+
+    def sum_up(self, digests: Digests) -> None:
+        """Post the digest of a day, where it is time.
+
+        Raises:
+            StoreError: it can't be written down that it was posted; then it is posted again.
+        """
+        one = digests.due()
+        if one is None or not self._turn():
+            return
+        post: Callable[[DailyDigest], None] = getattr(self._channel, "sum_up")  # noqa: B009 (not every channel can)
+        try:
+            post(one)
+        except Retry as error:
+            self._delay(error.after or FIRST)
+        except StoreError:
+            raise
+        except Exception as error:
+            self._say(f"could not post the digest of {one.day}: {describe(error)}")
+            digests.drop(one)
+        else:
+            digests.posted(one)
+            self._say(f"posted the digest of {one.day}")
 
     # Delivering
 

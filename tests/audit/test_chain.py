@@ -121,9 +121,11 @@ def test_names_and_codes_are_stable() -> None:
         "presentation.settled": 901,
         "presentation.failed": 902,
         "presentation.reminded": 903,
+        "presentation.told": 904,
         "lease.taken": 910,
         "channel.failed": 911,
         "on_call.unknown": 912,
+        "digest.posted": 913,
     }
 
 

@@ -30,7 +30,7 @@ def size(picture: Path) -> tuple[int, int]:
     [
         (
             ["render_pictures.py", "--into"],
-            ["grant.png", "slack-grant.png", "slack-home.png", "slack.png", "terminal.png"],
+            ["grant.png", "slack-digest.png", "slack-grant.png", "slack-home.png", "slack.png", "terminal.png"],
         ),
         (
             ["render_inbox_pictures.py"],

@@ -1,8 +1,9 @@
 """The form of a channels file (`channels.yaml`), checked strictly: who may approve, over what, in which order."""
 
 import re
+from datetime import time
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -17,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from humanlayer_agent.policy.conditions.circumstances import zone
 from humanlayer_agent.policy.language import yaml_positions
 from humanlayer_agent.policy.language.field_types import DURATION_SCHEMA, UNITS, milliseconds
 from humanlayer_agent.policy.language.yaml_positions import explained
@@ -70,6 +72,9 @@ def _is_own(listen: str) -> bool:
     return own
 
 
+if TYPE_CHECKING:
+    from humanlayer_agent.channels.contract import Schedule
+
 _T = TypeVar("_T")
 _Some = Annotated[list[_T], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 """A list, of which one may be written without brackets."""
@@ -107,6 +112,33 @@ class Terminal(_Strict):
     bell: bool = False
 
 
+class Digest(_Strict):
+    """A daily digest, in figures: at a time of day (`at`, as "09:00") in a zone (`tz`, as Europe/Berlin).
+
+    `post_to` is the id of another conversation than the channel's own.
+    """
+
+    at: Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+    tz: str = "UTC"
+    post_to: Annotated[str, Field(pattern=r"^[CGD][A-Z0-9]{2,20}$")] | None = None
+
+    @field_validator("tz")
+    @classmethod
+    def _zone(cls, value: str) -> str:
+        try:
+            zone(value)
+        except (ValueError, OSError, KeyError):
+            raise ValueError(f"tz: {value!r} is no time zone, as Europe/Berlin is one") from None
+        return value
+
+    @property
+    def schedule(self) -> "Schedule":
+        """The time at which that is."""
+        from humanlayer_agent.channels.contract import Schedule
+
+        return Schedule(time.fromisoformat(self.at), self.tz)
+
+
 class Slack(_Strict):
     """A Slack channel. With `mode: socket` the hub opens connections to Slack; with `mode: http` Slack sends requests
     to `listen` and `path` by way of a TLS proxy of yours, signed with the app's signing secret.
@@ -125,6 +157,7 @@ class Slack(_Strict):
     listen: Listen = "127.0.0.1:8766"
     path: Annotated[str, Field(pattern=r"^/[A-Za-z0-9._~/-]{0,200}$")] = "/slack"
     peers: Annotated[list[IPvAnyAddress], Field(max_length=16)] = []
+    digest: Digest | None = None
     pace: Annotated[float, Field(ge=0, le=60)] = 1.0
     api_url: Annotated[str, Field(pattern=_SLACK_API)] = "https://slack.com/api/"
 

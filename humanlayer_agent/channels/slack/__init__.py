@@ -44,6 +44,8 @@ def build(
         connections=settings.connections,
         pace=settings.pace,
         receiver=_receiver(settings, secrets),
+        schedule=settings.digest.schedule if settings.digest else None,
+        digest_to=settings.digest.post_to or "" if settings.digest else "",
     )
 
 

@@ -3,13 +3,24 @@
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.approvals.store_interface import now_ms
-from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref, Retry, Undeliverable
+from humanlayer_agent.channels.contract import (
+    Audience,
+    Can,
+    DailyDigest,
+    Desk,
+    Health,
+    Outcome,
+    Ref,
+    Retry,
+    Schedule,
+    Undeliverable,
+)
 from humanlayer_agent.channels.slack import blocks, bulk_answers, health, message
 from humanlayer_agent.channels.slack.api import GONE, Identity, SlackApi, SlackError
 from humanlayer_agent.channels.slack.clicks import Clicks
@@ -47,6 +58,7 @@ class SlackChannel:
         post_to: id of the Slack channel.
         usergroups: TEAM/GROUP of those that may answer.
         connections: how many Socket Mode connections to keep open.
+        schedule, digest_to: when a daily digest is posted, and to which conversation ("": the same).
         receiver: makes another way by which clicks come in than Socket Mode.
         pace: seconds between two messages; Slack takes about one a second in a channel.
         clock: ms since the epoch.
@@ -67,6 +79,8 @@ class SlackChannel:
         connections: int = 2,
         pace: float = 1.0,
         receiver: Callable[[Handle], Receives] | None = None,
+        schedule: Schedule | None = None,
+        digest_to: str = "",
         clock: Callable[[], int] = now_ms,
     ) -> None:
         self.name = name
@@ -74,6 +88,8 @@ class SlackChannel:
         self._api = api
         self._seal = api.seal
         self._post_to = post_to
+        self.schedule = schedule
+        self._digest_to = digest_to
         self._usergroups = tuple(usergroups)
         self._directory = Directory(api, self._usergroups)
         self._clock = clock
@@ -296,6 +312,27 @@ class SlackChannel:
             unfurl_links=False,
             unfurl_media=False,
         )
+
+    def sum_up(self, digest: DailyDigest) -> None:
+        """Post the figures of a day."""
+        body = message.summary(digest)
+        self._api.call(
+            "chat.postMessage",
+            channel=self._digest_to or self._post_to,
+            text=body.text,
+            blocks=body.blocks,
+            unfurl_links=False,
+            unfurl_media=False,
+        )
+
+    def tell(self, outcome: Outcome, ref: Ref, lines: Sequence[str], head: str) -> None:
+        """Say in the thread how a request went."""
+        what = self._shown(outcome.request)
+        try:
+            self._reply(ref.where, message.story(outcome, what, lines, head))
+        except SlackError as error:
+            if error.code not in GONE:
+                raise
 
     def _reply(self, where: Mapping[str, Any], body: Message) -> None:
         self._api.call(

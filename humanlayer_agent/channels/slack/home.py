@@ -30,6 +30,8 @@ VIEWERS = 1_000
 """People whose homes are kept up to date; of more, who opened it longest ago has to open it again."""
 LOOKS_EVERY = 5.0
 """Seconds between two looks at what has changed, while somebody has opened their home."""
+LEAST = 0.5
+"""Seconds between two of these at least: whoever opens a home again and again keeps nobody busy."""
 _COMMAND = 300
 """Characters of a command in a row."""
 REASON = 2000
@@ -295,8 +297,7 @@ class Homes:
         pause = 0.0
         while True:
             with self._changed:
-                if pause:
-                    self._changed.wait_for(lambda: self._closed, pause)
+                self._changed.wait_for(lambda: self._closed, pause or min(LEAST, self._every))
                 self._changed.wait_for(lambda: self._closed or self._due, self._every if self._viewers else None)
                 if self._closed:
                     return

@@ -31,7 +31,7 @@ from humanlayer_agent.channels.slack.envelopes import (
     follow_up,
     reply_to,
 )
-from humanlayer_agent.errors import ChannelError
+from humanlayer_agent.errors import ChannelError, ConfigError
 
 WINDOW = 300
 """Seconds by which the time of a request may differ from ours; Slack's own proposal."""
@@ -44,6 +44,8 @@ REMEMBERED = 10_000
 
 _TIME = re.compile("[0-9]{1,12}")
 _SIGNATURE = re.compile("v0=[0-9a-f]{64}")
+_SECRET = re.compile(r"[!-~]{16,200}")
+"""Slack's have 32 hexadecimal digits."""
 _FIELDS = 8
 _FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
 _FAILED = 503
@@ -82,11 +84,18 @@ class RequestReceiver:
     Args:
         clock: seconds since the epoch.
         limits: of its connections.
+
+    Raises:
+        ConfigError: the secret could be guessed: whoever has it can answer as anybody.
     """
 
     def __init__(
         self, address: Address, handle: Handle, *, clock: Callable[[], float] = time.time, limits: Limits = LIMITS
     ) -> None:
+        if not _SECRET.fullmatch(address.secret):
+            raise ConfigError(
+                f"{address.variable} must hold the signing secret that the app's page shows under Basic Information"
+            )
         self._address = address
         self._handle = handle
         self._clock = clock

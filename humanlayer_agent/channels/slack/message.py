@@ -12,7 +12,7 @@ from unicodedata import east_asian_width
 
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.channels.concealment import conceal
-from humanlayer_agent.channels.contract import Outcome
+from humanlayer_agent.channels.contract import DailyDigest, Outcome
 from humanlayer_agent.channels.offers import OfferView, remembered
 from humanlayer_agent.channels.presentation import FindingView, Line, PartView, Presentation, Style, present
 from humanlayer_agent.channels.slack import blocks
@@ -176,6 +176,58 @@ def reminder(outcome: Outcome, mentions: Iterable[str], *, now: int) -> Message:
     left = max(0, outcome.request.expires - now)
     said = f"This still waits for an answer: {_span(left)} left, then it is {_otherwise(outcome.request)}."
     return Message(said, [blocks.line(*_mentioned(list(mentions)), blocks.words(said))])
+
+
+def story(outcome: Outcome, what: Shown, lines: Iterable[str], head: str) -> Message:
+    """What is said in the thread once all is over: how the request went, and a signed head of the log."""
+    said = f"How it went: {ended(outcome, what)}"
+    found = [
+        blocks.line(blocks.words(said, bold=True)),
+        blocks.context(f"Request {one_line(outcome.request.id)[:12]}: {' '.join(what.command.split())}", limit=200),
+        blocks.literal(_limited(["UTC", *lines], WHOLE)),
+        blocks.context("The log goes as far as this head: keep it, it is a witness (hla audit verify)."),
+        blocks.literal(head),
+    ]
+    return Message(_mrkdwn(said.replace(": ", ", ").lstrip(_MARKS)), found)
+
+
+def summary(digest: DailyDigest) -> Message:
+    """The figures of a day. Everything in it is plain text: rules and people may be called anything."""
+    asked = sum(digest.endings.values())
+    more = " at least" if digest.more else ""
+    judged = (
+        ", ".join(f"{number:,} {_JUDGED.get(verdict, verdict)}" for verdict, number in sorted(digest.judged.items()))
+        or "none"
+    )
+    title = f"Agents on {digest.day}: asked {asked:,} {'time' if asked == 1 else 'times'}{more}"
+    span = (
+        blocks.date(digest.since, "{date_short_pretty} {time}", utc(digest.since)),
+        blocks.words(" to "),
+        blocks.date(digest.until, "{date_short_pretty} {time}", utc(digest.until)),
+    )
+    said = [f"Judged{more}: {judged}"]
+    if asked:
+        endings = sorted(digest.endings.items(), key=lambda each: -each[1])
+        said.append("Asked: " + ", ".join(f"{number:,} {_IN_A_DIGEST.get(state, state)}" for state, number in endings))
+    if digest.minutes is not None:
+        said.append(f"Half of the answers came within {max(digest.minutes, 0.1):.1f} minutes")
+    found = [blocks.header(title), blocks.line(*span), blocks.section("\n".join(said))]
+    for label, rows in (
+        ("Who answered", digest.answered),
+        ("Asked about most, by rule", digest.asked_by),
+        ("Denied most, by rule", digest.denied_by),
+    ):
+        if rows:
+            lines = [f"{number:>5}  {blocks.cut(one_line(name), 80)}" for name, number in rows]
+            found += [blocks.context(label), blocks.literal("\n".join(lines))]
+    now = [f"{digest.waiting} wait now" if digest.waiting else "Nothing waits"]
+    now += [f"{digest.grants} approvals for more than once hold"] if digest.grants else []
+    now += [f"🛑 {digest.stopped}"] if digest.stopped else []
+    found.append(blocks.section("; ".join(now) + "."))
+    if digest.oldest is not None:
+        oldest = blocks.date(digest.oldest, "{date_short_pretty} {time}", utc(digest.oldest))
+        found.append(blocks.line(blocks.words("The oldest waits since "), oldest))
+    return Message(_mrkdwn(title), found)
 
 
 # ---- the pieces -------------------------------------------------------------------------------------
@@ -432,4 +484,16 @@ _SETTLED: dict[str, tuple[str, bool]] = {
     "invalidated": ("⚠ Approved, but something else was about to run: it did not run", False),
 }
 """State -> how it is said, and whether it says by whom."""
+_JUDGED = {"allow": "allowed", "ask": "asked about", "deny": "denied"}
+_IN_A_DIGEST = {
+    "answered": "answered in words",
+    "superseded": "changed",
+    "expired": "not answered in time",
+    "terminated": "ended with their run",
+    "revoked": "taken back",
+    "lapsed": "approved and not used",
+    "invalidated": "approved and not run",
+    "abandoned": "left by their agent",
+}
+"""State -> what a digest calls it; the others are words already."""
 _MARKS = "✅⛔💬✏⌛🛑↩⚠ "

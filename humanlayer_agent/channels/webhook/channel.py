@@ -9,7 +9,7 @@ import ssl
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -97,6 +97,10 @@ class WebhookChannel:
         if outcome.request.state == "pending":
             self._send("reminded", outcome, _told(ref), str(level))
 
+    def tell(self, outcome: Outcome, ref: Ref, lines: Sequence[str], head: str) -> None:
+        """Tell how it went, once all is over."""
+        self._send("told", outcome, _told(ref), "", {"story": list(lines), "head": head})
+
     def health(self) -> Health:
         """Return whether the last event was taken. (To try it costs the other end an event.)"""
         with self._lock:
@@ -106,10 +110,17 @@ class WebhookChannel:
     def close(self, timeout: float = 2.0) -> None:
         """Nothing is left open."""
 
-    def _send(self, kind: event.Kind, outcome: Outcome, told: list[str], number: str) -> None:
+    def _send(
+        self,
+        kind: event.Kind,
+        outcome: Outcome,
+        told: list[str],
+        number: str,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
         at = self._clock()
         link = f"{self._inbox}/r/{outcome.request.id}"
-        body = event.event(kind, outcome, number=number, source=self._source, link=link, told=told, at=at)
+        body = event.event(kind, outcome, number=number, source=self._source, link=link, told=told, at=at, more=more)
         try:
             self._post(event.event_id(kind, outcome, number), at // 1000, body)
         except (Retry, Undeliverable) as error:

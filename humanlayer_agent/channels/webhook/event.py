@@ -22,14 +22,26 @@ SHOWN = 4_000
 HEAD, TAIL = 2_000, 1_000
 _TEXT, _ROWS = 600, 20
 
-Kind = Literal["asked", "changed", "settled", "reminded"]
+Kind = Literal["asked", "changed", "settled", "reminded", "told"]
 
 
-def event(kind: Kind, outcome: Outcome, *, number: str, source: str, link: str, told: Sequence[str], at: int) -> bytes:
+def event(
+    kind: Kind,
+    outcome: Outcome,
+    *,
+    number: str,
+    source: str,
+    link: str,
+    told: Sequence[str],
+    at: int,
+    more: Mapping[str, Any] | None = None,
+) -> bytes:
     """One event.
 
     Args:
-        kind: asked (first), changed (a vote, an escalation), settled (decided, or closed), reminded.
+        kind: asked (first), changed (a vote, an escalation), settled (decided, or closed), reminded, told (how it
+            went, once all is over).
+        more: further data.
         number: tells events of one kind about one request apart; the same for the same.
         source: names the channel. link: to the inbox. told: ids of the people who are asked. at: now (ms).
     """
@@ -41,7 +53,7 @@ def event(kind: Kind, outcome: Outcome, *, number: str, source: str, link: str, 
         "subject": outcome.request.id,
         "time": _time(at),
         "datacontenttype": "application/json",
-        "data": _data(outcome, link, told),
+        "data": {**_data(outcome, link, told), **(more or {})},
     }
     return json.dumps(made, ensure_ascii=True).encode()
 

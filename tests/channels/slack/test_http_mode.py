@@ -16,7 +16,7 @@ from humanlayer_agent.channels.http_server import Limits
 from humanlayer_agent.channels.slack import http_mode
 from humanlayer_agent.channels.slack.envelopes import Reply
 from humanlayer_agent.channels.slack.http_mode import Address, RequestReceiver
-from humanlayer_agent.errors import ChannelError
+from humanlayer_agent.errors import ChannelError, ConfigError
 from humanlayer_agent.testing.fake_slack import SIGNING_SECRET, FakeSlack
 from humanlayer_agent.testing.fake_slack.requests import signed
 from humanlayer_agent.testing.patience import PATIENCE, until
@@ -126,9 +126,16 @@ def test_closing_waits_for_what_is_being_written(receive, slack, heard) -> None:
 def test_a_port_that_is_taken_is_told(receive, slack, heard) -> None:
     receive()
     listen = slack.requests.url.split("/")[2]
-    other = RequestReceiver(Address(listen, "/slack", frozenset(), "x", "X"), heard.handle)
+    other = RequestReceiver(Address(listen, "/slack", frozenset(), SIGNING_SECRET, "X"), heard.handle)
     with pytest.raises(ChannelError, match="give another `listen:`"):
         other.start()
+
+
+@pytest.mark.parametrize("secret", ["", " ", "short", " " * 32, f"{SIGNING_SECRET}\n", "ä" * 32])
+def test_a_secret_that_could_be_guessed_is_none(secret) -> None:
+    with pytest.raises(ConfigError, match="SLACK_SIGNING_SECRET must hold") as raised:
+        RequestReceiver(Address("127.0.0.1:1", "/", frozenset(), secret, "SLACK_SIGNING_SECRET"), lambda _: Reply())
+    assert not secret.strip() or secret not in str(raised.value)
 
 
 # ---- everybody else --------------------------------------------------------------------------------

@@ -22,11 +22,12 @@ import pytest
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE
 from humanlayer_agent.processes.identity import pid_of
 from humanlayer_agent.store.sqlite import SQLiteStore
-from humanlayer_agent.testing.fake_slack import APP_TOKEN, BOT_TOKEN, CHANNEL, TEAM, FakeSlack
+from humanlayer_agent.testing.fake_slack import APP_TOKEN, BOT_TOKEN, CHANNEL, SIGNING_SECRET, TEAM, FakeSlack
 from humanlayer_agent.testing.patience import until
 from tests.channels.slack.conftest import user_of
 from tests.support import children, extent
 from tests.support.keys import make_key, passphrase_file
+from tests.support.mail_servers import free_port
 
 AGENTS, EACH, KILLS = (4, 25, 10) if extent.ALL else (3, 3, 2)
 
@@ -48,7 +49,7 @@ people:
   bob: {{slack: {team}/U0BOB}}
   starter: {{os_user: {user}}}
 channels:
-  slack: {{type: slack, post_to: {channel}, api_url: "{url}", pace: 0, connections: 2}}
+  slack: {{type: slack, post_to: {channel}, api_url: "{url}", pace: 0, {mode}}}
 routes:
   default: {{approvers: [alice, bob], timeout: 10m, steps: [{{to: slack}}]}}
 signers: [{signer}]
@@ -58,13 +59,17 @@ signers: [{signer}]
 class Machines:
     """The processes of a test."""
 
-    def __init__(self, folder: Path, slack: FakeSlack) -> None:
+    def __init__(self, folder: Path, slack: FakeSlack, mode: str) -> None:
         self.folder = folder
         self._all: list[subprocess.Popen[str]] = []
         signer = make_key().fingerprint
         self._passphrase = str(passphrase_file(folder))
         user = getpass.getuser()
-        text = PROFILE.format(team=TEAM, user=user, channel=CHANNEL, url=slack.api_url, signer=signer)
+        how = "connections: 2"
+        if mode == "http":
+            listen = f"127.0.0.1:{free_port()}"
+            how, slack.requests.url = f'mode: http, listen: "{listen}"', f"http://{listen}/slack"
+        text = PROFILE.format(team=TEAM, user=user, channel=CHANNEL, url=slack.api_url, signer=signer, mode=how)
         (folder / "channels.yaml").write_text(text)
         self.store = SQLiteStore(folder / "store.sqlite3", busy_ms=600_000)
 
@@ -73,7 +78,12 @@ class Machines:
 
     def hub(self) -> subprocess.Popen[str]:
         options = ["--channels", str(self.folder / "channels.yaml"), "--store", str(self.folder / "store.sqlite3")]
-        tokens = {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": APP_TOKEN, PASSPHRASE_VARIABLE: self._passphrase}
+        tokens = {
+            "SLACK_BOT_TOKEN": BOT_TOKEN,
+            "SLACK_APP_TOKEN": APP_TOKEN,
+            "SLACK_SIGNING_SECRET": SIGNING_SECRET,
+            PASSPHRASE_VARIABLE: self._passphrase,
+        }
         return self._start(
             [sys.executable, "-m", "humanlayer_agent.cli", "hub", *options], subprocess.DEVNULL, **tokens
         )
@@ -99,10 +109,10 @@ class Machines:
         self.store.close()
 
 
-@pytest.fixture
-def machines(tmp_path: Path) -> Iterator[tuple[Machines, FakeSlack]]:
+@pytest.fixture(params=["socket", "http"])
+def machines(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Machines, FakeSlack]]:
     with FakeSlack(ack_seconds=1.0) as slack:
-        made = Machines(tmp_path, slack)
+        made = Machines(tmp_path, slack, request.param)
         yield made, slack
         made.close()
 
