@@ -597,3 +597,19 @@ def test_who_has_left_is_told_of_nothing_more_and_their_clicks_do_nothing(serve,
     told = until(lambda: [each["to"] for each in board.messages(request.id) if "to" in each][1:], "the next step")
     assert told == [[BOB]]
     assert store.get(request.id).state == "pending"
+
+
+def test_a_warning_goes_to_the_channel_that_can_with_all_who_may_decide(serve, store, board):
+    told = []
+
+    class Loud(ScriptedChannel):
+        def warn(self, text, people):
+            told.append((text, [each.id for each in people]))
+
+    hub = serve(
+        build=lambda name: (Loud if name == "loud" else ScriptedChannel)(board, name), channels=["board", "loud"]
+    )
+    until(lambda: set(hub.serving) == {"board", "loud"}, "both leases")
+    hub.warn("it burns")
+    until(lambda: told, "the warning")
+    assert told == [("it burns", ["alice", "bob"])]

@@ -3,10 +3,11 @@
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from humanlayer_agent.approvals.authority import Person
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref, Retry, Undeliverable
@@ -275,6 +276,17 @@ class SlackChannel:
             "chat.postMessage",
             channel=self._post_to,
             text="The audit log goes as far as this. Keep it: it is a witness.",
+            blocks=[blocks.literal(text)],
+            unfurl_links=False,
+            unfurl_media=False,
+        )
+
+    def warn(self, text: str, people: Sequence[Person]) -> None:
+        """Post a warning where requests are posted, exactly as it is."""
+        self._api.call(
+            "chat.postMessage",
+            channel=self._post_to,
+            text="Somebody acted outside of a route.",
             blocks=[blocks.literal(text)],
             unfurl_links=False,
             unfurl_media=False,
