@@ -390,6 +390,12 @@ class Authority:
         found = [person for person in self.people if any(_names(each, principal) for each in person.identities)]
         return found[0] if len(found) == 1 and not found[0].is_group else None
 
+    def deciders(self) -> tuple[Person, ...]:
+        """Return the people who may decide anything by any route, or outside of them, and have not left."""
+        named = {who for rule in self.routes.values() for who in rule.approvers} | set(self.glass)
+        gone = {each.person for each in self.left()}
+        return tuple(each for each in self.people if each.id in named - gone and not each.is_group)
+
     def has_left(self, principal: str) -> bool:
         """Tell whether `principal` is somebody who has left, by an identity that was known then or stands here."""
         for each in self.left():

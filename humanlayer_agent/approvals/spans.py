@@ -21,6 +21,7 @@ TRACES_VARIABLE = "HUMANLAYER_TRACES"
 NAME = "humanlayer_agent"
 DECISION, WAIT, EXECUTION = "humanlayer.decision", "humanlayer.wait", "humanlayer.execution"
 _KINDS = ("", "off", "on", "commands")
+_PATIENCE_S = 2
 _OPEN = 1_000
 """So many executions may have a span that goes on; what ends of others has none."""
 
@@ -154,5 +155,7 @@ def _set_up() -> None:
     except ImportError as error:
         raise ConfigError(lacks(TRACES_VARIABLE, "otel", error)) from None
     provider = TracerProvider(resource=Resource.create({"service.name": "humanlayer-agent"}))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    # A receiver that is not there must not keep a command from ending for long.
+    exporter = OTLPSpanExporter(timeout=_PATIENCE_S)
+    provider.add_span_processor(BatchSpanProcessor(exporter, export_timeout_millis=_PATIENCE_S * 1000))
     trace.set_tracer_provider(provider)

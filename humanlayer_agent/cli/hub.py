@@ -93,7 +93,12 @@ def _serve(
             made.post(text)
 
     heads = witness(opened, post, say=lambda line: _say("heads", line))
-    loud = alarm(opened, post, say=lambda line: _say("hub", line))
+
+    def warn(text: str) -> None:
+        if made is not None:
+            made.warn(text)
+
+    loud = alarm(opened, warn, say=lambda line: _say("hub", line))
     made = build_hub(
         opened,
         authority,

@@ -181,7 +181,8 @@ def _remove(fd: int, opened: "SQLStore", name: str, given: list[str], reason: st
         raise ConfigError(f"--key {one_line(wrong[0])}: expected the fingerprint of a key, as `signers:` names them")
     record = opened.people.record_of(name)
     keys = list(dict.fromkeys([*(each for each in record.keys if each in authority.signers), *given]))
-    said = [f"{name} is known as {', '.join(identities)}", *_decided(record), *_ending(record, keys, authority)]
+    said = [f"{name} is known as {', '.join(identities)}", *_decided(record), *_ending(record, keys)]
+    said += _left_alone(authority, name)
     if not typed_word(fd, "\n".join(map(one_line, said)), "remove", f"end what {one_line(name)} may do, for good"):
         print("nobody was removed")
         return NOT_DONE
@@ -226,7 +227,18 @@ def _decided(record: "Record") -> list[str]:
     return lines
 
 
-def _ending(record: "Record", keys: list[str], authority: "Authority") -> list[str]:
+def _left_alone(authority: "Authority", name: str) -> list[str]:
+    """Say which routes nobody could decide any more."""
+    lines = []
+    for each, rule in authority.routes.items():
+        try:
+            rule.without({name})
+        except ConfigError as error:
+            lines.append(f"  nothing can be approved by route {each} then: {error}")
+    return lines
+
+
+def _ending(record: "Record", keys: list[str]) -> list[str]:
     lines = [f"This revokes {_many(len(record.standing), 'grant')} and {_many(len(keys), 'key')}:"]
     lines += [f"  key {each}" for each in keys]
     if keys:

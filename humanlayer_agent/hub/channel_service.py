@@ -74,6 +74,7 @@ class Server:
         self._awake = threading.Event()
         self._channel: Channel | None = None
         self._notes: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._warnings: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._well = True
         self._watched = watched
         self._last = Health(False, ("it is being started",))
@@ -89,6 +90,11 @@ class Server:
     def post(self, text: str) -> None:
         """Have a text that is no request posted, where the channel can do that; returns at once."""
         self._notes.put(text)
+        self._awake.set()
+
+    def warn(self, text: str) -> None:
+        """Have all who may decide told something at once, where the channel can do that; returns at once."""
+        self._warnings.put(text)
         self._awake.set()
 
     def stop(self) -> None:
@@ -159,6 +165,7 @@ class Server:
             self._awake.clear()
             busy = False
             self._post(channel)
+            self._warn(channel)
             with suppress(StoreError):  # it is locked, or gone: agents deny by themselves
                 busy = self._work(outbox, sender)
                 if stories is not None and not busy and self._held():
@@ -194,6 +201,16 @@ class Server:
                     post(text)
                 except Exception as error:
                     self._say(f"a head of the log could not be posted: {describe(error)}")
+
+    def _warn(self, channel: Channel) -> None:
+        """Tell what `warn` was given. The web inbox shows it by itself; the log has it in any case."""
+        while not self._warnings.empty():
+            text = self._warnings.get()
+            if warn := getattr(channel, "warn", None):
+                try:
+                    warn(text, self._authority.deciders())
+                except Exception as error:
+                    self._say(f"a warning could not be told: {describe(error)}")
 
     def _finish(self, outbox: Outbox, channel: Channel, stories: Stories | None) -> None:
         """Settle what is left to settle, and tell what is left to tell, for a moment."""

@@ -48,24 +48,37 @@ _RECENT_MS = 3_600_000
 """A hub that begins tells of so much before it: another may have been killed before it could."""
 
 
-def alarm(store: Store, post: Callable[[str], None], *, say: Callable[[str], None] = lambda line: None) -> Task:
+_MOST = 10
+"""So many of them are told one by one within an hour: whoever may append events must not fill everybody's mail."""
+
+_MORE = "BREAK-GLASS: there are more of these than are told here: hla audit query --type supervision.break-glass"
+
+
+def alarm(store: Store, warn: Callable[[str], None], *, say: Callable[[str], None] = lambda line: None) -> Task:
     """A task that tells every channel at once when somebody acts outside of a route (break-glass).
 
     Args:
-        post: puts a text where people see it; it must not wait.
+        warn: has people told a text; it must not wait.
         say: takes it as a line, for whoever watches.
     """
     seen: int | None = None
+    told: list[int] = []
+
+    def tell(text: str) -> None:
+        say(text)
+        now = store.now()
+        told[:] = [at for at in told if at > now - _RECENT_MS]
+        if len(told) <= _MOST:
+            warn(text if len(told) < _MOST else _MORE)
+            told.append(now)
 
     def run() -> None:
         nonlocal seen
         begins = seen is None
         for entry in store.events(type=GLASS_BROKEN.name, after=-1 if seen is None else seen):
             if not begins or entry.event["at"] > store.now() - _RECENT_MS:
-                text = broken_glass(entry.event)
-                say(text)
-                post(text)
+                tell(broken_glass(entry.event))
             seen = entry.seq
         seen = -1 if seen is None else seen
 
-    return Task("break-glass", LOUD_EVERY, run)
+    return Task("break-glass", LOUD_EVERY, run, alone=False)  # each hub tells the channels that it serves

@@ -136,6 +136,12 @@ class Hub:
             if slot.server is not None:
                 slot.server.post(text)
 
+    def warn(self, text: str) -> None:
+        """Have every channel that this hub serves tell all who may decide something at once; returns at once."""
+        for slot in self._slots:
+            if slot.server is not None:
+                slot.server.warn(text)
+
     def health(self) -> Mapping[str, Health]:
         """By channel: whether it works. One that another process serves is well as far as we know."""
         return {slot.name: self._health(slot, slot.server.health if slot.server else None) for slot in self._slots}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 
 from humanlayer_agent.approvals.absences import Absence
-from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
+from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Removal, Step
 from humanlayer_agent.approvals.delivery import Delivery, Presentation, Waiting
 from humanlayer_agent.approvals.delivery_failures import level_due
 from humanlayer_agent.approvals.store_interface import Store
@@ -84,7 +84,7 @@ class Outbox:
         self._authority = authority
         self._clock = clock or store.now
         self._plans: dict[str, _Plan] = {}
-        self._away: tuple[Absence, ...] = ()  # when those were made
+        self._others: tuple[tuple[Absence, ...], tuple[Removal, ...]] = ((), ())  # who is away, and has left, by those
         self._on_call = OnCallNames()
         self._said: set[tuple[str, str]] = set()  # requests, and why nobody knew who was on call
 
@@ -105,8 +105,9 @@ class Outbox:
         for over in [each for each in waiting if each.expires <= now]:
             self._store.expire(over.id)
         left = [each for each in waiting if each.expires > now]
-        if (away := tuple(self._authority.away(self._authority))) != self._away:
-            self._away, self._plans = away, {}
+        others = (tuple(self._authority.away(self._authority)), tuple(self._authority.left()))
+        if others != self._others:
+            self._others, self._plans = others, {}
         self._plans = {each.id: self._plan(each.id) for each in left}
         self._said = {(request, why) for request, why in self._said if request in self._plans}
         return left

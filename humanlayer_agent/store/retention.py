@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 
-from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.authority import GLASS, Authority
 from humanlayer_agent.approvals.holds import Held, Hold, statement, why_not_counted
 from humanlayer_agent.approvals.model import Approver, Refused
 from humanlayer_agent.approvals.stop import who_may_resume
@@ -95,7 +95,7 @@ class Purge:
             ledger.append(
                 events.RETENTION_PURGED,
                 form=HELD_FORM if holds else FORM,
-                holds=[each.id for each in holds] or None,
+                holds=list(dict.fromkeys(each.id for each in holds)) or None,
                 by=by,
                 before=bounds.before,
                 through=bounds.through,
@@ -139,13 +139,16 @@ class SQLiteHolds:
             found = [each for each in standing_in(ledger, authority) if each.id == hold_id]
             if not found:
                 return Refused("no such hold stands")
-            said = replace(found[0], at=ledger.now, approver=approver, reason=storable(reason), lifted=True, note="")
+            said = replace(found[0], store=_store_of(ledger), at=ledger.now, approver=approver, lifted=True, note="")
+            said = replace(said, reason=storable(reason))
             return _say(ledger, events.HOLD_LIFTED, said, authority, signer)
 
 
 def _say(ledger: Ledger, kind: EventType, hold: Hold, authority: Authority, signer: Signer) -> Hold | Refused:
     authority = ledger.counting(authority)
     person = who_may_resume(authority, hold.approver)
+    if hold.approver.channel == GLASS:
+        return Refused("nobody holds anything, or lifts a hold, outside of the route")
     if isinstance(person, Refused):
         return person
     if not authority.trusts(signer.fingerprint):

@@ -55,7 +55,7 @@ class Agreement:
         self._told: dict[str, dict[str, Told]] = {table: {} for table in _TABLES}
         self._at = 0  # of the event that is being heard
         self._strange: tuple[int, str] | None = None
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, list[Held]] = {}
         self._lifted: set[str] = set()
 
     def listen(self, entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -199,10 +199,15 @@ class Agreement:
         return settled(self._told, bounds)
 
     def _hear_hold(self, what: str, event: dict[str, Any]) -> None:
-        if what == "placed":
-            self._held[str(event["hold"])] = held_in(event)
-        else:
-            self._lifted.add(str(event["hold"]))
+        """Hear what is held. What can't be read keeps everything, as where it is decided what may go."""
+        if what != "placed":
+            self._lifted.add(str(event.get("hold")))
+            return
+        try:
+            name, held = str(event["hold"]), held_in(event)
+        except (ValueError, KeyError):
+            name, held = f"event {event['seq']}", Held()
+        self._held.setdefault(name, []).append(held)  # one that is said twice holds both
 
     def _hear_retention(self, what: str, event: dict[str, Any]) -> None:
         """Check that what was deleted then is gone, and nothing else: nothing that was held."""
@@ -211,7 +216,7 @@ class Agreement:
         named = event["holds"] if event["form"] == HELD_FORM else []
         if self._held.keys() - self._lifted - set(named):
             raise ValueError("it deleted although a hold stood that nobody had lifted")
-        held = tuple(self._held[each] for each in named)
+        held = tuple(each for name in named for each in self._held[name])
         gone = self.settled(Bounds(event["before"], event["through"], held))
         if (len(gone.requests), len(gone.permits)) != (event["requests"], event["permits"]):
             raise ValueError("it says that something else was deleted than what was settled then")

@@ -204,6 +204,21 @@ def test_every_channel_is_told_once(store: SQLStore, ask: Any, sign: Any, clock:
     assert len(posted) == 2, "what is long ago is no alarm any more"
 
 
+def test_whoever_may_append_events_fills_nobodys_mail(store: SQLStore, clock: Any) -> None:
+    told: list[str] = []
+    task = alarm(store, told.append)
+    task.run()
+    for number in range(40):
+        store.record(events.GLASS_BROKEN, request="x" * 32, person="ann", reason=str(number))
+    task.run()
+    assert len(told) == 11
+    assert "there are more of these" in told[-1]
+    clock.pass_ms(3_700_000)
+    store.record(events.GLASS_BROKEN, request="x" * 32, person="ann", reason="again")
+    task.run()
+    assert told[-1].endswith("again")
+
+
 @pytest.mark.parametrize("named", [("ann",), ("ann", "ann"), ("ann", "nobody"), ("ann", "group:x")])
 def test_fewer_than_two_people_are_nobody(named: tuple[str, ...]) -> None:
     people = (*PEOPLE, Person("group:x", ("slack-usergroup:T1/S1",)))

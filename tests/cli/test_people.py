@@ -212,6 +212,7 @@ def test_remove_says_what_was_decided_and_which_lines_are_left(
     for text in (
         "bob is known as os:bob-from-elsewhere",
         "answers: none",
+        "nothing can be approved by route pair then",
         "bob is removed",
         "0 grants and 1 key revoked",
     ):

@@ -578,3 +578,38 @@ def test_who_is_away_is_not_told(store, board, ask):
     assert told() == [["carol"], ["bob", "carol"]]
     store.absences.end("alice", "os:1000:alice")
     assert told() == [["alice"], ["alice", "bob"]]
+
+
+def test_who_has_left_is_told_of_nothing_more_and_their_clicks_do_nothing(serve, store, board, ask):
+    """Also by later steps of what waits already, and by a hub that began before."""
+    authority = team(Step("board"), Step("board", 10_000))
+    serve(authority)
+    request = ask(authority=authority)
+    first = posted(board, request)
+    assert first["to"] == [ALICE, BOB]
+    store.people.remove("alice", [ALICE], [], "os:1000:starter")
+    board.answer(first["id"], "approve", ALICE)
+    until(lambda: list(store.events(type="vote.refused")), "that she is nobody")
+    later = ask("make other", authority=authority, age=20_000)
+    until(lambda: len(board.messages(later.id)) == 2, "both steps")
+    assert [message["to"] for message in board.messages(later.id)] == [[BOB], [BOB]]
+    board.answer(first["id"], "escalate", BOB)
+    told = until(lambda: [each["to"] for each in board.messages(request.id) if "to" in each][1:], "the next step")
+    assert told == [[BOB]]
+    assert store.get(request.id).state == "pending"
+
+
+def test_a_warning_goes_to_the_channel_that_can_with_all_who_may_decide(serve, store, board):
+    told = []
+
+    class Loud(ScriptedChannel):
+        def warn(self, text, people):
+            told.append((text, [each.id for each in people]))
+
+    hub = serve(
+        build=lambda name: (Loud if name == "loud" else ScriptedChannel)(board, name), channels=["board", "loud"]
+    )
+    until(lambda: set(hub.serving) == {"board", "loud"}, "both leases")
+    hub.warn("it burns")
+    until(lambda: told, "the warning")
+    assert told == [("it burns", ["alice", "bob"])]

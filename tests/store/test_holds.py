@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from humanlayer_agent.action import Action
+from humanlayer_agent.approvals.authority import GLASS
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.holds import Held, Hold, statement
 from humanlayer_agent.approvals.model import Approver, Outcome, Permit, Refused
@@ -193,3 +194,27 @@ def test_a_hold_that_nobody_can_read_keeps_everything(old: SQLStore, clock: Any)
     old.record(events.HOLD_PLACED, hold="x", run=7)
     (standing,) = old.holds.standing(TEAM.authority)
     assert standing.held == Held()
+    assert purge(old, clock).delete("os:1:ann", SHA) == Purged(0, 0, 0)
+    assert old.verify().intact
+    assert isinstance(lift(old, standing), Hold)
+    assert purge(old, clock).delete("os:1:ann", SHA).requests == 6
+    assert old.verify().intact
+
+
+def test_one_that_is_said_again_of_less_holds_as_much_as_before(old: SQLStore, clock: Any) -> None:
+    """Whoever may append events says the same hold once more, of another run."""
+    made = place(old, Held("run-1"))
+    who = {"principal": BY.principal, "channel": BY.channel, "assurance": BY.assurance}
+    more = {"store": made.store, "approver": who, "person": "tester", "signer": "0" * 64, "hold_signature": "00"}
+    old.record(events.HOLD_PLACED, hold=made.id, run="run-9", **more)
+    purge(old, clock).delete("os:1:ann", SHA)
+    assert whose(old) == {"run-1"}
+    assert old.verify().intact
+
+
+def test_nobody_holds_or_lifts_outside_of_the_route(old: SQLStore) -> None:
+    named = replace(TEAM.authority, glass=("tester", "alice"))
+    glass = replace(BY, channel=GLASS)
+    made = place(old, Held(), authority=named)
+    assert isinstance(place(old, Held(), approver=glass, authority=named), Refused)
+    assert isinstance(lift(old, made, approver=glass, authority=named), Refused)

@@ -2,10 +2,11 @@
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from humanlayer_agent.approvals.authority import Person
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
 from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.answer_tokens import folded
@@ -20,6 +21,7 @@ from humanlayer_agent.channels.mail.message import (
     head_message,
     notice_message,
     request_message,
+    warning_message,
 )
 from humanlayer_agent.channels.mail.smtp import Sender
 from humanlayer_agent.channels.presentation import present
@@ -171,6 +173,24 @@ class MailChannel:
         message = head_message(text, self._heads_to, self._letterhead, period=period)
         self._sender.send(message, envelope_from=self._letterhead.sender)
         self._period = period
+
+    def warn(self, text: str, people: Sequence[Person]) -> None:
+        """Mail a warning to each of `people` who has an address, whatever becomes of those before.
+
+        Raises:
+            ChannelError: it could not be sent to somebody.
+        """
+        failed: ChannelError | None = None
+        mine = (name for each in people for name in each.identities if name.startswith(KIND))
+        for address in dict.fromkeys(name.removeprefix(KIND) for name in mine):
+            try:
+                self._sender.send(
+                    warning_message(text, address, self._letterhead), envelope_from=self._letterhead.sender
+                )
+            except ChannelError as error:
+                failed = error
+        if failed is not None:
+            raise failed
 
     # Replies
 

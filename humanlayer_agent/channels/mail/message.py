@@ -126,6 +126,15 @@ def head_message(head: str, recipient: str, letterhead: Letterhead, *, period: i
     return message
 
 
+def warning_message(text: str, recipient: str, letterhead: Letterhead) -> EmailMessage:
+    """A message with a warning, for somebody who may decide. Nothing in it can be answered."""
+    message = _plain(recipient, letterhead, "Break-glass: somebody acted outside of a route")
+    whose = hashlib.sha256(f"{recipient} {text}".encode()).hexdigest()[:32]
+    message["Message-ID"] = f"<warning.{whose}@{_domain(letterhead.sender)}>"
+    message.set_content(text + "\n")
+    return message
+
+
 def bounce_address(request: ApprovalRequest, recipient: str, letterhead: Letterhead) -> str:
     """The envelope's sender: what comes back to it says that this message did not arrive."""
     return _tagged(letterhead.reply_to or letterhead.sender, letterhead.tokens.token("bounce", request.id, recipient))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from humanlayer_agent.approvals.authority import Person
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.contract import (
@@ -321,6 +322,17 @@ class SlackChannel:
             channel=self._digest_to or self._post_to,
             text=body.text,
             blocks=body.blocks,
+            unfurl_links=False,
+            unfurl_media=False,
+        )
+
+    def warn(self, text: str, people: Sequence[Person]) -> None:
+        """Post a warning where requests are posted, exactly as it is."""
+        self._api.call(
+            "chat.postMessage",
+            channel=self._post_to,
+            text="Somebody acted outside of a route.",
+            blocks=[blocks.literal(text)],
             unfurl_links=False,
             unfurl_media=False,
         )

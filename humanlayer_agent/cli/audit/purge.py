@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from humanlayer_agent.approvals.model import Approver, Refused
     from humanlayer_agent.approvals.store_interface import Purged, Store
     from humanlayer_agent.audit.heads import Head
-    from humanlayer_agent.undo.kept_files import Kept
     from humanlayer_agent.keys.signing import Signer
     from humanlayer_agent.store.retention import Purge
     from humanlayer_agent.store.sqlite import SQLStore
+    from humanlayer_agent.undo.kept_files import Kept
 
 DONE, NOT_DONE, NO_HUMAN, INCOMPLETE = 0, 1, 3, 5
 _DAY_MS = 86_400_000

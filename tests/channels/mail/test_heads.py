@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from humanlayer_agent.approvals.authority import Person
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.heads import head_text, heads_in
 from humanlayer_agent.channels.contract import Retry
 from humanlayer_agent.channels.mail.channel import MailChannel
 from humanlayer_agent.channels.mail.message import Letterhead
 from humanlayer_agent.channels.settings.schema import Mail, Server
+from humanlayer_agent.errors import ChannelError
 from humanlayer_agent.hub.head_posts import witness
 from humanlayer_agent.store.sqlite import SQLiteStore
 from tests.channels.mail.conftest import SECRETS
@@ -95,3 +97,21 @@ def test_how_often_is_bounded(smtp_settings: Server) -> None:
             settings(smtp_settings, heads_every=wrong)
     with pytest.raises(ValidationError):
         settings(smtp_settings, heads_to="a@example.com, b@example.com")
+
+
+def test_a_warning_goes_to_each_who_may_decide_and_takes_no_head_its_turn(
+    channel: MailChannel, smtp: SmtpServer
+) -> None:
+    people = [
+        Person("ann", ("os:ann", "email:ann@example.com")),
+        Person("ben", ("slack:T1/U2",)),
+        Person("cy", ("email:cy@example.com",)),
+    ]
+    smtp.refuse = {"ann@example.com": "550 nobody"}
+    with pytest.raises(ChannelError):
+        channel.warn("BREAK-GLASS: ben signed\\n.", people)
+    channel.post("hla-head-1 one")
+    first, second = smtp.received
+    assert (first["To"], first["Subject"]) == ("cy@example.com", "Break-glass: somebody acted outside of a route")
+    assert "ben signed" in first.get_content()
+    assert second["To"] == KEEPER
