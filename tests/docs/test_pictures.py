@@ -63,7 +63,9 @@ def test_no_picture_is_left_that_nothing_draws() -> None:
     drawn = {
         "grant.png",
         "inbox-grants.png",
+        "slack-digest.png",
         "slack-grant.png",
+        "slack-home.png",
         "slack.png",
         "terminal.png",
         "inbox-phone.png",

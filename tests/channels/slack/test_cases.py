@@ -14,7 +14,7 @@ from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.channels.slack.conftest import SlackRig, SlackSurface, sealed, user_of
 
 
-@pytest.fixture(params=["socket", "http"])
+@pytest.fixture(params=["socket", pytest.param("http", marks=pytest.mark.long)])
 def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

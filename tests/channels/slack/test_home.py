@@ -18,7 +18,7 @@ from tests.channels.slack.conftest import SlackRig, option_of, sealed, texts, us
 from tests.channels.slack.test_cases import opened, refusals
 
 
-@pytest.fixture(params=["socket", "http"])
+@pytest.fixture(params=["socket", pytest.param("http", marks=pytest.mark.long)])
 def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
