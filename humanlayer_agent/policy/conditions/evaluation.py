@@ -68,7 +68,7 @@ class Judged:
 @dataclass(frozen=True, slots=True)
 class _Fitting:
     """Rules, and those of them that are left where an effect touches nothing in `places` (None: all). Mostly it does
-    not, so that one test of all sets saves a fifth of a decision.
+    not, so that one test of all sets saves a seventh of a decision.
     """
 
     all: tuple[CompiledRule, ...]
