@@ -82,8 +82,7 @@ class _Fitting:
         return cls(tuple(rules), anywhere, PathSet.of_all(places) if places else None)
 
     def asked(self, effect: Effect, links: Links) -> tuple[CompiledRule, ...]:
-        # What a pattern may stand for is compared with each of a set's: in vain, where it may be one of them.
-        if self.places is None or effect.pattern is not None or self.places.some(effect, links) != NO:
+        if self.places is None or self.places.some(effect, links) != NO:
             return self.all
         return self.anywhere
 
