@@ -19,7 +19,6 @@ from humanlayer_agent.policy.conditions.circumstances import Counter
 from humanlayer_agent.policy.conditions.compiler import Situation, is_about_file, names_of
 from humanlayer_agent.policy.conditions.dataflow import Source, Tracing
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
-from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
 from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, Excuse, compiled
 from humanlayer_agent.policy.decision import SEVERITIES, Count, Verdict
 from humanlayer_agent.shell import Effect, Program, SimpleCommand
@@ -65,28 +64,6 @@ class Judged:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Fitting:
-    """Rules, and those of them that are left where an effect touches nothing in `places` (None: all). Mostly it does
-    not, so that one test of all sets saves a seventh of a decision.
-    """
-
-    all: tuple[CompiledRule, ...]
-    anywhere: tuple[CompiledRule, ...]
-    places: PathSet | None
-
-    @classmethod
-    def of(cls, rules: Sequence[CompiledRule]) -> "_Fitting":
-        places = [place for rule in rules for place in rule.places]
-        anywhere = tuple([rule for rule in rules if not rule.places])
-        return cls(tuple(rules), anywhere, PathSet.of_all(places) if places else None)
-
-    def asked(self, effect: Effect, links: Links) -> tuple[CompiledRule, ...]:
-        if self.places is None or self.places.some(effect, links) != NO:
-            return self.all
-        return self.anywhere
-
-
 class Rules:
     """The rules of all layers.
 
@@ -117,7 +94,7 @@ class Rules:
         self.counters = tuple({each.name: each for each in counters}.values())
         self._named = frozenset[str]().union(*(rule.programs for rule in self.all if rule.programs is not None))
         self._concerning: dict[tuple[str | None, tuple[str, ...] | None], tuple[CompiledRule, ...]] = {}
-        self._fitting: dict[tuple[tuple[str, ...] | None, str, str, bool], _Fitting] = {}
+        self._fitting: dict[tuple[tuple[str, ...] | None, str, str, bool], tuple[CompiledRule, ...]] = {}
         git = (rule.confined for rule in self.concerning("git", "metadata") if rule.confined is not None)
         self.protection = containment.Protection(list(dict.fromkeys(git)) or ([confine] if confine is not None else []))
         """What no command of git's can change that runs confined."""
@@ -249,8 +226,7 @@ class Rules:
         unread = private_programs.own(command) if any(private_programs.vouches(rule) for rule in allowing) else None
         effects = []
         for effect in command.effects:
-            asked = self.fitting(command.program, effect, situation.links)
-            hits = self._hits(asked, command, effect, situation, excused)
+            hits = self._hits(self.fitting(command.program, effect), command, effect, situation, excused)
             covered = (runs and (effect is unread or _runs_itself(effect))) or (calls and effect.role == FUNCTION)
             if not hits and not covered:
                 hits = [Hit(self.unmatched, None, command, effect, certain=True)]
@@ -261,7 +237,7 @@ class Rules:
         """The allows that cover all of `effects`; none where one of them is not covered."""
         found: list[Hit] = []
         for effect in effects:
-            hits = self._hits(self.fitting(command.program, effect, situation.links), command, effect, situation)
+            hits = self._hits(self.fitting(command.program, effect), command, effect, situation)
             allowing = [hit for hit in hits if hit.verdict is Verdict.ALLOW]
             if not allowing:
                 return []
@@ -283,14 +259,14 @@ class Rules:
             self._concerning[kind, names] = found
         return found
 
-    def fitting(self, program: str | None, effect: Effect, links: Links) -> tuple[CompiledRule, ...]:
-        """Those of them that can apply to an effect of this role, on a file there or on something else."""
+    def fitting(self, program: str | None, effect: Effect) -> tuple[CompiledRule, ...]:
+        """Those of them that can apply to an effect of this role, on a file or on something else."""
         key = self._names(program), effect.kind, effect.role, is_about_file(effect)
         found = self._fitting.get(key)
         if found is None:
-            found = _Fitting.of([rule for rule in self.concerning(program, effect.kind) if rule.fits(effect)])
+            found = tuple([rule for rule in self.concerning(program, effect.kind) if rule.fits(effect)])
             self._fitting[key] = found
-        return found.asked(effect, links)
+        return found
 
     def _names(self, program: str | None) -> tuple[str, ...] | None:
         """No rule tells programs apart that none names, so that there are few sets of rules."""

@@ -82,16 +82,6 @@ class PathSet:
         # Of a shell's pattern, each path is one of these only where they have as many parts.
         self._levels = tuple(p for p in self.patterns if "**" not in p.components[:-1])
 
-    @classmethod
-    def of_all(cls, sets: Sequence["PathSet"]) -> "PathSet":
-        """Return one set of what is in some of these. What `some` rules out of it, it rules out of each of them."""
-        whole = cls((), {}, _SAME)
-        for name, empty in vars(whole).items():
-            parts = [getattr(each, name) for each in sets]
-            found = any(parts) if isinstance(empty, bool) else dict.fromkeys(part for each in parts for part in each)
-            setattr(whole, name, type(empty)(found))
-        return whole
-
     def has(self, path: str) -> bool:
         """Return True where `path` (absolute, normalised) matches."""
         if path in self._exact or self.has_all(path):

@@ -8,7 +8,6 @@ from humanlayer_agent.policy.conditions import private_programs, variable_uses
 from humanlayer_agent.policy.conditions.compiler import Clause, Compiler, Situation, all_of, is_about_file, names_of
 from humanlayer_agent.policy.conditions.dataflow import about_effects, traces
 from humanlayer_agent.policy.conditions.kleene import NO, YES
-from humanlayer_agent.policy.conditions.path_patterns import PathSet
 from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, Verdict
 from humanlayer_agent.policy.language.policy import Defaults, Match, Rule, RuleException
 from humanlayer_agent.shell import Effect, SimpleCommand
@@ -43,8 +42,7 @@ class CompiledRule:
 
     `by_effect`: it is asked about each effect, not once a command. `about_all`: it is also asked about an action in
     which no command could be seen. `programs`, `kinds` and `roles`: it can apply to these programs, kinds and roles of
-    effect only (None: to any); `about_files`: to effects on files only; `places`: to those that touch something in one
-    of these sets only (none: to any). `clauses` are those of `when`, by name.
+    effect only (None: to any); `about_files`: to effects on files only. `clauses` are those of `when`, by name.
     """
 
     rule: Rule
@@ -60,7 +58,6 @@ class CompiledRule:
     kinds: Set | None
     roles: Set | None
     about_files: bool
-    places: tuple[PathSet, ...]
     allows: EffectVerdict
     """The verdict on an effect that this rule allows."""
     severity: int
@@ -153,7 +150,6 @@ def compiled(
         _needed(rule.when, "effect"),
         _needed(rule.when, "role"),
         _needs_file(rule.when),
-        _places(rule.when, compiler),
         EffectVerdict(Verdict.ALLOW, (rule.id,)),
         _BY_SEVERITY[rule.severity],
         traces(rule.when),
@@ -212,14 +208,3 @@ def _needs_file(match: Match) -> bool:
         return True
     to = [match.flow.to] if match.flow is not None and match.flow.to is not None else []
     return any(map(_needs_file, (*(match.all or ()), *to))) or bool(match.any and all(map(_needs_file, match.any)))
-
-
-def _places(match: Match, compiler: Compiler) -> tuple[PathSet, ...]:
-    """The sets of paths of which an effect has to touch one for `match` to hold of it; none: no such limit."""
-    if match.paths is not None and match.paths.any is not None:
-        return (compiler.paths(match.paths.any),)
-    for each in match.all or ():
-        if found := _places(each, compiler):
-            return found
-    either = [_places(each, compiler) for each in match.any or ()]
-    return tuple([each for found in either for each in found]) if all(either) else ()

@@ -100,7 +100,7 @@ def test_rules_that_are_not_asked_about_an_effect_would_say_no(name: str, projec
         rules.judge(program, situation)
         for command in program.commands:
             for effect in command.effects:
-                asked = rules.fitting(command.program, effect, situation.links)
+                asked = rules.fitting(command.program, effect)
                 for rule in rules.concerning(command.program, effect.kind):
                     if not any(rule is each for each in asked):
                         passed_over += 1
@@ -115,6 +115,5 @@ _VARIED = [
     "git push --force origin main; git -c core.pager=x log; pip install x; npm install",
     "chmod -R 777 /etc; sudo systemctl stop x; kill -9 1; export PATH=/tmp/x:$PATH; ssh h 'rm x'",
     "docker run -v /:/h x; psql -c 'drop table a'; nc -l 80; echo x >> ~/.bashrc; cp a* /usr/bin/",
-    "cat a.py; grep -r x .; rm -r build; ls -R /; find . -delete; rm -rf */; cat .e* src/../.env; cp .git/config x; rm -rf ../*",
     'python3 unknown.py; pytest tests; source ./env.sh; eval "$X"; unknown-tool --flag /etc/passwd',
 ]

@@ -221,22 +221,3 @@ def test_a_pattern_may_match_what_overlaps_one_of_the_set(patterns: list[str], p
     counts = [p for p in patterns if not (p in any_depth and p.endswith("/**") and "**" in wild.split("/"))]
     expected = any(overlap(wild, pattern, recursive and pattern not in any_depth) for pattern in counts)
     assert (found != NO) == expected
-
-
-@given(
-    st.lists(st.lists(_PATTERNS, min_size=1, max_size=3), min_size=1, max_size=4),
-    _PATHS,
-    st.none() | _PATTERNS,
-    st.fixed_dictionaries({key: st.booleans() for key in ("resolved", "recursive", "below", "unread")}),
-    st.booleans(),
-)
-def test_what_the_whole_rules_out_no_set_in_it_has(
-    sets: list[list[str]], path: str, pattern: str | None, about: dict[str, bool], folds: bool
-) -> None:
-    effect = Effect(
-        "delete", "operand", path.upper() if folds else path, about.pop("resolved"), (0, 1), pattern=pattern, **about
-    )
-    links = Links(folds=folds)
-    made = [PathSet(texts, {}) for texts in sets]
-    each = [one.some(effect, links) for one in made]
-    assert (PathSet.of_all(made).some(effect, links) == NO) == all(answer == NO for answer in each)
