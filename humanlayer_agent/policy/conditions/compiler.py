@@ -245,9 +245,9 @@ class Compiler:
         some = self.texts(sql.any) if sql.any is not None else None
         none = self.texts(sql.none) if sql.none is not None else None
 
-        def holds(effect: Effect, command: SimpleCommand) -> int:
+        def holds(effect: Effect, command: SimpleCommand, situation: Situation) -> int:
             value = YES if kinds is None or _statement_kind(effect) in kinds else NO
-            wide = effect.origin in _ON_ALL_IN_IT
+            wide = effect.origin in _ON_ALL_IN_IT or _may_be_renamed(effect, situation.commands or [command])
             if some is not None and value != NO:
                 found = _table(effect, some, command)
                 value = min(value, found if not wide else min(found, MAYBE) if excuses else max(found, MAYBE))
@@ -259,8 +259,9 @@ class Compiler:
             speaks = _speaks_sql(command)
             if effect is not None:
                 unread = effect.unread or (effect.kind, effect.role) == ("execute", "database")
-                return holds(effect, command) if effect.kind == "database" else MAYBE if speaks and unread else NO
-            said = [holds(each, command) for each in command.effects if each.kind == "database"]
+                known = effect.kind == "database"
+                return holds(effect, command, situation) if known else MAYBE if speaks and unread else NO
+            said = [holds(each, command, situation) for each in command.effects if each.kind == "database"]
             unread = any(e.unread or (e.kind, e.role) == ("execute", "database") for e in command.effects)
             unread = unread or (speaks and any(map(_starts_otherwise, situation.commands or [command])))
             unseen = MAYBE if speaks and (unread or not command.resolved) else NO
@@ -657,6 +658,8 @@ def _starts_otherwise(command: SimpleCommand) -> bool:
 _STARTS = frozenset({"PSQLRC", "PGSYSCONFDIR", "MYSQL_HOME", "HOME", "XDG_CONFIG_HOME"})
 _ON_ALL_IN_IT = frozenset({"drop schema", "drop database", "drop owned", "truncate cascade"})
 """Statements that reach tables which they don't name."""
+_RENAMES = frozenset({"rename", "alter rename"})
+"""Statements after which a table has another name."""
 _SQL_CLIENTS = frozenset({"sqlite3", "psql", "mysql", "mariadb"})
 
 
@@ -665,6 +668,13 @@ def _statement_kind(effect: Effect) -> str:
         return "select"
     verb = effect.origin.partition(" ")[0]
     return verb if verb in SQL_KINDS else "create" if verb == "into" else "other"
+
+
+def _may_be_renamed(effect: Effect, commands: Sequence[SimpleCommand]) -> bool:
+    """Tell whether a statement may name a table by what the same action calls it."""
+    if effect.origin in _RENAMES:
+        return False
+    return any(each.origin in _RENAMES for command in commands for each in command.effects if each.kind == "database")
 
 
 def _table(effect: Effect, patterns: Sequence[str], command: SimpleCommand) -> int:

@@ -147,6 +147,21 @@ def test_tables(judge: Judge, table: str, sql: Any, answer: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        "psql app -c 'alter table orders rename to y; drop table y'",
+        "psql app -c 'alter table orders rename to y' -c 'drop table y'",
+        "psql app -c 'alter table orders rename to y' && psql app -c 'drop table y'",
+        "psql app <<< 'alter table orders set schema y; drop table y.t'",
+        "mysql app -e 'rename table orders to y; drop table y'",
+    ],
+)
+def test_a_table_that_the_same_action_renames_may_be_any(judge: Judge, command: str) -> None:
+    assert judge(command, {"kinds": ["drop"], "any_in": "orders"}) == "maybe"
+    assert judge(command, {"kinds": ["alter", "rename"], "any_in": "orders"}) == "yes"
+
+
+@pytest.mark.parametrize(
     "statement", ["drop schema shop cascade", "drop database shop", "drop owned by me", "truncate lines cascade"]
 )
 def test_what_reaches_tables_that_it_does_not_name(judge: Judge, statement: str) -> None:

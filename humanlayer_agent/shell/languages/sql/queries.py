@@ -464,7 +464,8 @@ class _Statement:
         if not kind:
             self.doubt(f"with {self.verb} of something that is not understood here")
         role = "delete" if self.verb == "alter" and "drop" in self.words else "change"
-        self.act(DATABASE, role, *(names[:1] or [self.verb]))
+        renames = self.verb == "alter" and not {"rename", "schema"}.isdisjoint(self.words)
+        self.act(DATABASE, role, *(names[:1] or [self.verb]), origin="alter rename" if renames else "")
         if "select" in self.words and kind in ("table", "view"):
             self.rows("select")
 
