@@ -35,7 +35,7 @@ IdArgument = Annotated[
 ]
 YesOption = Annotated[
     bool,
-    typer.Option("--yes", "-y", help="Show nothing, ask only the passphrase; too little for what is of high severity."),
+    typer.Option("--yes", "-y", help="Show nothing, ask the passphrase: not for high severity."),
 ]
 
 _INDENT = 22
@@ -221,8 +221,8 @@ def approve(
     """Let commands run: you are shown all of each, and type a word and your key's passphrase.
 
     Each runs once, unless --for says more: then you are shown before what that covers, how long and how often, and what
-    it would have let through of the earlier requests (hla grants has it afterwards). Several are shown below each
-    other, with what differs marked, and get one vote each; what is of high severity is answered alone.
+    it would have let through of earlier requests (hla grants has it afterwards). Several are shown below each other,
+    what differs marked, with one vote each; what is of high severity is answered alone.
 
     Examples: hla requests approve 4f1c --comment "as agreed";  hla requests approve 4f1c --for 1h;  hla requests
     approve 4f1c --like
