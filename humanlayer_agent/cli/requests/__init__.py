@@ -35,7 +35,7 @@ IdArgument = Annotated[
 ]
 YesOption = Annotated[
     bool,
-    typer.Option("--yes", "-y", help="Show nothing, ask only the passphrase; too little for what is of high severity."),
+    typer.Option("--yes", "-y", help="Show nothing, ask the passphrase: not for high severity."),
 ]
 
 _INDENT = 22
@@ -221,15 +221,11 @@ def approve(
     """Let commands run: you are shown all of each, and type a word and your key's passphrase.
 
     Each runs once, unless --for says more: then you are shown before what that covers, how long and how often, and what
-    it would have let through of the earlier requests (hla grants has it afterwards). Several requests are shown below
-    each other, with what differs marked, and answered with one vote each; what is of high severity is answered alone.
-
-    With --break-glass it is approved outside of its route, once two have said so who are named for that in the user's
-    or the machine's channels file. Every channel and the log tell of it. What the policy denies is never asked, nor is
-    it approved so.
+    it would have let through of earlier requests (hla grants has it afterwards). Several are shown below each other,
+    what differs marked, with one vote each; what is of high severity is answered alone.
 
     Examples: hla requests approve 4f1c --comment "as agreed";  hla requests approve 4f1c --for 1h;  hla requests
-    approve 4f1c --like;  hla requests approve 4f1c --break-glass "the site is down"
+    approve 4f1c --like
     """
     from humanlayer_agent.cli.requests.answer import Wish
 

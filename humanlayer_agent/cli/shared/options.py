@@ -16,8 +16,8 @@ GlassOption = Annotated[
     str,
     typer.Option(
         "--break-glass",
-        metavar="REASON",
-        help="In an emergency, outside of the route: two who are named under break_glass, each with their own key.",
+        metavar="WHY",
+        help="In an emergency: outside of the route, as one of two.",
         show_default=False,
     ),
 ]

@@ -378,3 +378,11 @@ def test_the_manifest_has_exactly_the_scopes_that_are_used() -> None:
     assert manifest["settings"]["socket_mode_enabled"] is True
     assert manifest["settings"]["interactivity"]["is_enabled"] is True
     assert len(manifest["display_information"]["description"]) <= 140
+
+
+def test_a_warning_stands_in_the_channel_as_it_is(world, slack) -> None:
+    """Whoever may append events to a log must not mention people, or lay out a link, in its words."""
+    world.channel.warn("BREAK-GLASS: <!channel> <http://evil|click>", ())
+    (message,) = [each for each in slack.world.messages.values() if "BREAK-GLASS" in repr(each)]
+    assert "'type': 'rich_text_preformatted'" in repr(message)
+    assert "<!channel> <http://evil|click>" in repr(message)
