@@ -199,6 +199,8 @@ class Used:
         with suppress(AgentsStopped):
             store.record_decision(self.allowed, self.decision, self.digest)
         store.halts.resume([halt], TEST_APPROVER, "", TEAM.authority, TEAM.signer)
+        store.people.remove("carol", ["os:1:carol"], [], "os:1:bob")
+        assert not store.halts.standing(TEAM.authority)
         self.ask("late")
         self.clock.pass_ms(10**7)
         store.reconcile()

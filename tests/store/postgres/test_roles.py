@@ -243,6 +243,10 @@ def test_an_auditor_says_that_they_read_and_writes_nothing_else(
     as_role: Callable[[str], str], request_of_agent: Any
 ) -> None:
     store, request = request_of_agent
+
+    def others() -> int:
+        return sum(entry.event["type"] != "audit.read" for entry in store.events())
+
     with closing(PostgresStore(as_role("auditor"), create=False)) as auditor:
         assert auditor.note_read("audit tail")
         assert auditor.verify().intact
@@ -254,16 +258,16 @@ def test_an_auditor_says_that_they_read_and_writes_nothing_else(
     assert len(list(store.events(type="audit.read"))) == 1
     with psycopg.connect(as_role("auditor"), autocommit=True) as mallory:
         mallory.execute("SET search_path = humanlayer")
-        before = store.figures().events
+        before = others()
         for statement in (
-            *statements(),
+            *statements(mallory, request),
             "INSERT INTO audit_event (seq, hash, body) SELECT seq + 1, hash, body FROM audit_event ORDER BY seq DESC LIMIT 1",
             "SELECT seal('{}', 'x', 1)",
             "INSERT INTO halt (id, at, principal) VALUES (repeat('a', 32), 1, 'x')",
         ):
             with suppress(psycopg.Error):
                 mallory.execute(statement)  # type: ignore[call-overload]
-        assert store.figures().events == before
+        assert others() == before
         for command in (None, "", "Tail", 'x","type":"person.removed', "a" * 65, "-x", "tail\n", "täil"):
             with pytest.raises(psycopg.Error, match="no command is called that"):
                 mallory.execute("SELECT audit_read(%s)", (command,))
