@@ -228,7 +228,7 @@ class RunEnclosures:
         made = kept.keep(name, self.project, self.files(), bounds=bounds, wanted=wanted, untouchable=untouchable)
         if made.left_out:
             logger.warning(
-                "Warning: %d files of %s are not kept for an undo: hla undo --run %s --list says which, and why.",
+                "Warning: %d files of %s are not kept for an undo: hla undo show --run %s says which, and why.",
                 *(made.left_out, self.project, name),
             )
         return made

@@ -150,7 +150,7 @@ def test_what_does_not_fit_is_said(
         gate.run("./unread -f nothing")
         (event,) = logged(gate)
     assert (event["files"], event["left_out"]) == (0, 3)
-    assert f"3 files of {work} are not kept for an undo: hla undo --run {gate.run_id} --list" in caplog.text
+    assert f"3 files of {work} are not kept for an undo: hla undo show --run {gate.run_id}" in caplog.text
     assert {each.why for each in kept()[0].left} == {"all together would be more than 0 bytes"}
 
 
