@@ -41,6 +41,7 @@ UNDO = "undo-"
 """The names of undos begin so; no permit's does."""
 _LARGEST_TEXT = 1 << 20
 _USUAL = 0o777
+_LARGEST_INDEX = 1 << 26
 _MOST_NAMES = 5_000
 _GIT_DATA = re.compile(
     r"(?:[A-Z_]*HEAD|AUTO_MERGE|(?:COMMIT_EDIT|MERGE_|SQUASH_|TAG_EDIT)MSG|MERGE_(?:MODE|RR)|index|packed-refs|shallow"
@@ -320,7 +321,8 @@ class _Planner:
         for path in sorted(before):
             was, left = before[path], after[path]
             name, found = self._later.get(path, ("", left))
-            now = observed(self._top, path, max(was.size, left.size, found.size))
+            slack = _LARGEST_INDEX if left.meaning else 0  # git may have noted more in it that means the same
+            now = observed(self._top, path, max(was.size, left.size, found.size) + slack)
             if now.is_as(was):
                 done.append(path)
                 self.refused.pop(path, None)
