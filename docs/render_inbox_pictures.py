@@ -9,7 +9,10 @@ import secrets
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
+
+from render_pictures import held_request
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
@@ -93,19 +96,16 @@ def main() -> None:
         channel.start(StoreDesk(store, "web", approvers.authority, approvers.signer))
         try:
             asked: list[str] = []
-            for number, (agent, command, intent) in enumerate(COMMANDS):
+            held = held_request()
+            actions = [
+                Action(command, cwd=PROJECT, project=PROJECT, agent=agent, step=7 + number, model_intent=intent)
+                for number, (agent, command, intent) in enumerate(COMMANDS)
+            ]
+            for number, action in enumerate((held.action, *actions)):
                 run = f"run-{number}"
-                store.open_run(Run(run, agent, f"{agent}@host", os_user(), PROJECT))
-                action = Action(
-                    command,
-                    cwd=PROJECT,
-                    project=PROJECT,
-                    agent=agent,
-                    run_id=run,
-                    step=7 + number,
-                    model_intent=intent,
-                )
-                decision = director.evaluate(action)
+                store.open_run(Run(run, action.agent, f"{action.agent}@host", os_user(), action.project))
+                action = replace(action, run_id=run)
+                decision = held.decision if number == 0 else director.evaluate(action)
                 now = time.time_ns() // 1_000_000
                 last = store.create_request(
                     ApprovalRequest(
@@ -125,7 +125,7 @@ def main() -> None:
                 asked.append(last.id)
                 store.surfaces.begin_delivery(last.id, 0, "web")
                 store.surfaces.delivered(last.id, 0, "web", {"path": f"/r/{last.id}"}, last.digest, complete=True)
-                if number == 1:
+                if number == 2:
                     who = Approver(os_user(), "web", "login")
                     approvers.vote(store, last, "reject", who, "not on a Friday")
             grant(store, approvers.signer, director)
@@ -144,7 +144,7 @@ def grant(store: SQLiteStore, signer: Signer, director: Judge) -> None:
     authority = ScriptedApprovers(Authority((Person("alice", alone.people[0].identities),), {"default": rule}), signer)
     asker = ScriptedAsker([("grant", "run"), ("grant", "hour")], approver=Approver(os_user(), "web", "login"))
     gate = Gate(
-        director, store, asker, run_id="run-3", agent="docs", authority=authority.authority, signer=authority.signer
+        director, store, asker, run_id="run-4", agent="docs", authority=authority.authority, signer=authority.signer
     )
     for command in GRANTED:
         gate.check(Action(command, cwd=PROJECT, project=PROJECT))
@@ -160,6 +160,8 @@ def take(url: str, lines: list[str], asked: list[str], folder: Path) -> None:
         tab.resize(900, 1000)
         tab.open(f"{inside}/r/{asked[-1]}")
         tab.picture(folder / "inbox-request.png")
+        tab.open(f"{inside}/r/{asked[0]}")
+        tab.picture(folder / "inbox-held.png")
         tab.resize(390, 844, mobile=True)
         tab.prefers("dark")
         tab.prefers("light")
@@ -169,7 +171,7 @@ def take(url: str, lines: list[str], asked: list[str], folder: Path) -> None:
         tab.picture(folder / "inbox-grants.png")
         tab.resize(390, 844, mobile=True)
         tab.prefers("dark")
-        tab.open(f"{inside}/r/{asked[0]}")  # a short one: whole, with what it is answered by
+        tab.open(f"{inside}/r/{asked[1]}")  # a short one: whole, with what it is answered by
         tab.picture(folder / "inbox-phone.png")
 
 

@@ -11,6 +11,7 @@ is run.
 import argparse
 import html
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -27,7 +28,7 @@ import pyte
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
-from humanlayer_agent.approvals.model import ApprovalRequest
+from humanlayer_agent.approvals.model import ApprovalRequest, Approver
 from humanlayer_agent.channels.contract import Audience
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.testing.fake_slack import APP_TOKEN, BOT_TOKEN, CHANNEL, TEAM, FakeSlack
@@ -39,6 +40,25 @@ INTENT = "The build is stale: I remove it with the cache, and have the cache ser
 FETCH = "curl -fsS https://cache.example.com/releases/8.json"
 EARLIER = ("curl -fsS https://cache.example.com/releases/7.json", "curl -fsS https://mirror.example.org/8.json")
 """What more is allowed of, and what was asked about before."""
+HELD = "rm -r old && sed -i s/8/9/ app/version.py"
+"""What is run held before it is asked about, in a project of its own."""
+HELD_FILES = {
+    "app/version.py": 'NAME = "shop"\nVERSION = "8"\n',
+    "old/notes.md": "Nobody has read these since the spring.\n" * 2,
+}
+HELD_POLICY = """\
+version: 1
+policy: shop
+extends: builtin:default
+rules:
+  - id: deletes-are-tried-first
+    decision: ask
+    hold: true
+    severity: medium
+    reason: "{{ does }}."
+    when: {effect: delete, paths: {any_within: ["${PROJECT}/**"]}}
+    tests: {match: ["rm -r old"], not_match: [ls]}
+"""
 ROWS, COLUMNS = 36, 96
 SCALE = 1.5
 LARGEST = 200 * 1024
@@ -75,6 +95,36 @@ def request(command: str = COMMAND, intent: str = INTENT) -> ApprovalRequest:
     )
 
 
+def held_request() -> ApprovalRequest:
+    """A request about what a real held run has changed."""
+    from humanlayer_agent import ActionDenied, Gate
+    from humanlayer_agent.processes.identity import os_user
+    from humanlayer_agent.testing.approvers import ScriptedAsker
+
+    # Not below a folder for temporary files: those the policy leaves to agents.
+    above = "/srv" if os.access("/srv", os.W_OK) else pwd.getpwuid(os.getuid()).pw_dir
+    with tempfile.TemporaryDirectory(prefix="app-", dir=above) as folder:
+        project = Path(folder, "shop")
+        for name, text in HELD_FILES.items():
+            (project / name).parent.mkdir(parents=True, exist_ok=True)
+            (project / name).write_text(text)
+        policy = Path(folder, "policy.yaml")
+        policy.write_text(HELD_POLICY)
+        store = Path(folder, "store.sqlite3")
+        human = ScriptedAsker(["reject"], approver=Approver(os_user(), "terminal", "terminal"))
+        settings: dict[str, Any] = {
+            "policy": policy,
+            "project": project,
+            "confine": True,
+            "store": store,
+            "agent": "shop-api",
+        }
+        with Gate.from_config(user=human, **settings) as gate, suppress(ActionDenied):
+            gate.run(HELD, cwd=str(project))
+    (asked,) = human.asked
+    return asked
+
+
 # ---- the terminal -----------------------------------------------------------------------------------
 
 
@@ -84,7 +134,8 @@ def ask(command: str) -> None:
 
     terminal.multiplexer = lambda: ""  # as in a terminal emulator: here it is this script that holds the terminal
     before = [replace(request(each), id=each, digest=each, state="approved") for each in EARLIER]
-    asked = replace(request(command, "" if command == FETCH else INTENT), earlier=lambda last: before)
+    asked = held_request() if command == HELD else request(command, "" if command == FETCH else INTENT)
+    asked = replace(asked, earlier=lambda last: before)
     terminal.TerminalAsker().ask(asked, until=asked.expires - 9_000, cancelled=lambda: False)
 
 
@@ -110,7 +161,7 @@ def terminal_page(command: str = COMMAND, key: str = "") -> str:
                 stream.feed(child.read_nonblocking(65536, timeout=0.1))
             if time.monotonic() > end:
                 raise SystemExit("the prompt never came")
-            quiet += any("run once" in line or "b back" in line for line in screen.display)
+            quiet += any(label in line for label in ("run once", "b back", "apply this") for line in screen.display)
             if key and _counts(screen, "y run once"):
                 child.send(key)
                 key, quiet = "", 0
@@ -182,7 +233,7 @@ hr{border:0;border-top:1px solid #ddd}
 """
 
 
-def slack_page() -> str:
+def slack_page(asked: ApprovalRequest | None = None) -> str:
     """What the channel posts."""
     from humanlayer_agent.channels.slack.api import SlackApi
     from humanlayer_agent.channels.slack.channel import SlackChannel
@@ -196,7 +247,7 @@ def slack_page() -> str:
             url=slack.api_url,
         )
         channel = SlackChannel("slack", api, CHANNEL)
-        channel.deliver(request(), Audience((Person("alice", (f"slack:{TEAM}/U0ALICE",)),)))
+        channel.deliver(asked or request(), Audience((Person("alice", (f"slack:{TEAM}/U0ALICE",)),)))
         posted = slack.messages()[-1]
         names = {user: str(info["name"]) for user, info in slack.world.users.items()}
     inner = "".join(_block(block, names) for block in posted["blocks"])
@@ -383,6 +434,8 @@ def main() -> None:
         ("grant", terminal_page(FETCH, "a"), 860),
         ("slack", slack_page(), 660),
         ("slack-grant", slack_form_page(), 660),
+        ("terminal-held", terminal_page(HELD), 860),
+        ("slack-held", slack_page(held_request()), 660),
         ("slack-home", slack_home_page(), 660),
         ("slack-digest", slack_digest_page(), 660),
     )

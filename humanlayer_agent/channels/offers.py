@@ -99,6 +99,8 @@ def no_offer(request: ApprovalRequest) -> str:
     """Return why no approval of this request can be remembered, in a short line; "" where one can."""
     if offers(request):
         return ""
+    if request.action.layer:
+        return "what was seen is applied once"
     return one_line(why_never(request.decision)) or "its rules let no approval be remembered"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.browser import find_chromium
+from tests.support.enclosures import backend
 from tests.support.pages import ROOT
 
 pytestmark = [
@@ -30,12 +31,16 @@ def size(picture: Path) -> tuple[int, int]:
     [
         (
             ["render_pictures.py", "--into"],
-            ["grant.png", "slack-digest.png", "slack-grant.png", "slack-home.png", "slack.png", "terminal.png"],
+            [
+                *("grant.png", "slack-digest.png", "slack-grant.png", "slack-held.png", "slack-home.png", "slack.png"),
+                *("terminal-held.png", "terminal.png"),
+            ],
         ),
         (
             ["render_inbox_pictures.py"],
             [
                 "inbox-grants.png",
+                "inbox-held.png",
                 "inbox-phone.png",
                 "inbox-request.png",
                 "inbox.png",
@@ -48,6 +53,8 @@ def size(picture: Path) -> tuple[int, int]:
     ids=lambda each: each[0],
 )
 def test_pictures_are_drawn(script: list[str], pictures: list[str], tmp_path: Path) -> None:
+    if any("held" in each for each in pictures):
+        backend()
     name, *options = script
     command = [sys.executable, str(ROOT / "docs" / name), *options, str(tmp_path / "new")]
     subprocess.run(command, check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)})
@@ -63,10 +70,13 @@ def test_no_picture_is_left_that_nothing_draws() -> None:
     drawn = {
         "grant.png",
         "inbox-grants.png",
+        "inbox-held.png",
         "slack-digest.png",
         "slack-grant.png",
+        "slack-held.png",
         "slack-home.png",
         "slack.png",
+        "terminal-held.png",
         "terminal.png",
         "inbox-phone.png",
         "inbox-request.png",

@@ -422,7 +422,8 @@ def _buttons(what: Shown, attachment: Attachment, *, now: int, several: bool) ->
     if what.view.question:
         yield in_words
     if whole:
-        yield blocks.button(APPROVE, "Approve", value, "primary")
+        applies = what.view.held is not None and what.view.held.applies
+        yield blocks.button(APPROVE, "Apply this" if applies else "Approve", value, "primary")
         if what.offers:
             yield blocks.button(GRANT, "Approve for…", value)
     yield blocks.button(REJECT, "Reject…", value, "danger")

@@ -251,6 +251,7 @@ def test_what_a_held_run_changed_is_shown_without_secrets_and_pings_nobody() -> 
         assert part in shown
     assert "ghp_0123456789" not in shown
     assert "!channel" not in "".join(fake.pings(made.blocks))
+    assert '"Apply this"' in str(made.blocks).replace("'", '"')
 
 
 def test_a_held_run_with_a_long_diff_fits() -> None:

@@ -629,4 +629,7 @@ def test_what_a_held_run_changed_is_shown_whole(inbox, page, monkeypatch: pytest
     for part in ("a yes applies exactly this, and runs nothing", "changes src/b (4 to 9 bytes)", "What it printed"):
         assert part in shown.replace("It was run held", "it was run held")
     assert "<ins>+&lt;!channel&gt;" in html
+    assert '<span class="dim">+++ src/b</span>\n' in html, "each line stands in one of its own"
+    assert "Approve: apply this" in html
+    assert "run it once" not in html
     assert "all done &lt;b&gt;" in html
