@@ -233,7 +233,7 @@ class SlackChannel:
                 what.whole,
                 channel=str(where["channel"]),
                 thread=str(where["thread"]),
-                title=f"The whole command of request {request.id[:12]}",
+                title=f"The whole of request {request.id[:12]}",
             )
         except Retry:
             self._tries[request.id] = self._tries.get(request.id, 0) + 1

@@ -141,7 +141,7 @@ def _waiting(found: Sequence[Outcome], elsewhere: int, seal: Seal) -> Iterator[J
         row = blocks.section(said, 600)
         row["accessory"] = blocks.button(REVIEW, "Review…", seal.value(request), "primary")
         yield row
-        yield blocks.literal(blocks.cut(what.whole, _COMMAND))
+        yield blocks.literal(blocks.cut(what.run, _COMMAND))
         yield blocks.line(
             blocks.words("Answer by "), blocks.date(request.expires, "{time}", message.utc(request.expires))
         )

@@ -14,7 +14,7 @@ from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.channels.concealment import conceal
 from humanlayer_agent.channels.contract import DailyDigest, Outcome
 from humanlayer_agent.channels.offers import OfferView, remembered
-from humanlayer_agent.channels.presentation import FindingView, Line, PartView, Presentation, Style, present
+from humanlayer_agent.channels.presentation import FindingView, HeldView, Line, PartView, Presentation, Style, present
 from humanlayer_agent.channels.slack import blocks
 from humanlayer_agent.channels.slack.blocks import Json
 from humanlayer_agent.redaction.redactor import ERASED
@@ -70,12 +70,30 @@ class Shown:
 
     @property
     def is_long(self) -> bool:
+        """True where a message has no room for the command, or for what a held run of it has changed."""
+        held = self.view.held
+        return self.has_long_command or held is not None and (bool(held.more) or _is_cut(held))
+
+    @property
+    def has_long_command(self) -> bool:
+        """True where a message has no room for the command."""
         return len(self.command) + len(self.stdin) > WHOLE
+
+    @property
+    def run(self) -> str:
+        """All that would run."""
+        return f"{self.command}\n\n--- standard input ---\n{self.stdin}" if self.stdin else self.command
 
     @property
     def whole(self) -> str:
         """The text of the snippet."""
-        return f"{self.command}\n\n--- standard input ---\n{self.stdin}" if self.stdin else self.command
+        texts = [self.run]
+        held = self.request.decision.held
+        if held is not None and self.view.held is not None:
+            more = [f"and {held.more:,} more"] if held.more else []
+            files = "\n".join([*map(one_line, held.files), *more])
+            texts += ["--- what it changed when it was run held ---", files, "\n".join(self.view.held.diff)]
+        return "\n\n".join(filter(None, texts))
 
     @property
     def too_severe(self) -> bool:
@@ -130,7 +148,8 @@ def asking(
     found += _held(view)
     found += [blocks.section(f"⚠ {text}", 350) for text in _beware(view, what)[:4]]
     found += _command(what, attachment)
-    details = [make for make in (_changes, _also, _marks, _parts, _effects, _unknown, _instead, _intent) if make(view)]
+    found += _changes(view)  # not among the details: a yes is to them
+    details = [make for make in (_also, _marks, _parts, _effects, _unknown, _instead, _intent) if make(view)]
     ends = [_for_whom(outcome, list(mentions))]
     if what.too_severe:
         ends.append(blocks.context("Too severe to be answered in a chat: answer it at a terminal or after a login."))
@@ -276,13 +295,15 @@ def _beware(view: Presentation, what: Shown) -> list[str]:
 
 
 def _command(what: Shown, attachment: Attachment) -> Iterator[Json]:
-    if not what.is_long:
+    if what.has_long_command:
+        yield blocks.literal(_clipped(what))
+    else:
         yield blocks.literal(what.command)
         if what.stdin:
             yield blocks.section(f"and on its standard input, {what.view.stdin_bytes} bytes:")
             yield blocks.literal(what.stdin)
+    if not what.is_long:
         return
-    yield blocks.literal(_clipped(what))
     size = f"{len(what.whole)} characters, sha256 {hashlib.sha256(what.whole.encode()).hexdigest()}"
     where = {
         Attachment.COMING: "The whole is being attached in the thread; it can be approved then.",
@@ -292,10 +313,10 @@ def _command(what: Shown, attachment: Attachment) -> Iterator[Json]:
 
 
 def _clipped(what: Shown) -> str:
-    if not what.is_long:
-        return what.whole
-    missing = len(what.whole) - HEAD - TAIL
-    return f"{what.whole[:HEAD]}\n[... {missing} characters are not shown here ...]\n{what.whole[-TAIL:]}"
+    if not what.has_long_command:
+        return what.run
+    missing = len(what.run) - HEAD - TAIL
+    return f"{what.run[:HEAD]}\n[... {missing} characters are not shown here ...]\n{what.run[-TAIL:]}"
 
 
 def _marks(view: Presentation) -> list[Json]:
@@ -346,13 +367,21 @@ def _radius(view: Presentation) -> list[Json]:
 
 
 def _held(view: Presentation) -> list[Json]:
-    """What a held run has changed: in a few lines; which lines, the inbox and `hla requests show` have whole."""
+    """What a held run has changed: in a few lines; where there is no room for all, the whole is in the thread."""
     if (held := view.held) is None:
         return []
-    more = [f"and {held.more:,} more"] if held.more else []
     told = [blocks.section(f"{'' if held.applies else '⚠ '}{held.promise[:1].upper()}{held.promise[1:]}.", 300)]
     told += [blocks.section(f"⚠ {each}.", 300) for each in held.partial[:3]]
-    return [*told, blocks.section(f"{held.ended}.", 300), blocks.literal(_limited([*held.files, *more], _FILES))]
+    return [*told, blocks.section(f"{held.ended}.", 300), blocks.literal(_limited(_files(held), _FILES))]
+
+
+def _is_cut(held: HeldView) -> bool:
+    """Tell whether there is no room for what is known of a held run."""
+    return any(_limited(rows, room) != "\n".join(rows) for rows, room in ((_files(held), _FILES), (held.diff, _DIFF)))
+
+
+def _files(held: HeldView) -> list[str]:
+    return [*held.files, *([f"and {held.more:,} more"] if held.more else [])]
 
 
 def _changes(view: Presentation) -> list[Json]:

@@ -256,3 +256,20 @@ def test_what_a_held_run_changed_is_shown_without_secrets_and_pings_nobody() -> 
 
 def test_a_held_run_with_a_long_diff_fits() -> None:
     check(asked(build_held(diff="+line\n" * 9000, files=tuple(f"makes {n}{'x' * 150}" for n in range(200)))))
+    check(asked(build_held("echo " + "\n" * 2700 + "x", diff="+\n" * 2000, files=("makes \t",) * 100)))
+
+
+@pytest.mark.parametrize(
+    "long", [{"diff": "+line\n" * 900}, {"files": tuple(f"makes {n}{'x' * 150}" for n in range(20))}]
+)
+def test_what_there_is_no_room_for_is_attached_before_a_yes_is_possible(long: dict[str, Any]) -> None:
+    request = build_held(**long)
+    what = message.shown(request)
+    assert what.is_long
+    assert not what.has_long_command
+    for line in ("make clean", *long.get("diff", "").splitlines()[-1:], *long.get("files", ())):
+        assert line in what.whole
+    assert message.APPROVE not in _buttons(asked(request, Attachment.COMING))
+    assert message.APPROVE not in _buttons(asked(request, Attachment.FAILED))
+    assert message.APPROVE in _buttons(asked(request, Attachment.THERE))
+    assert not message.shown(build_held()).is_long
