@@ -72,7 +72,7 @@ class Shown:
     def is_long(self) -> bool:
         """True where a message has no room for the command, or for what a held run of it has changed."""
         held = self.view.held
-        return self.has_long_command or held is not None and (bool(held.more) or _is_cut(held))
+        return self.has_long_command or (held is not None and (bool(held.more) or _is_cut(held)))
 
     @property
     def has_long_command(self) -> bool:
