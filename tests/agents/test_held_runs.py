@@ -245,6 +245,26 @@ def test_what_it_prints_can_not_deceive_a_screen(gate: Gate, asked: Asked) -> No
     assert "\u202e" not in shown
 
 
+def test_a_name_does_not_look_like_lines_of_a_file(gate: Gate, asked: Asked) -> None:
+    asked.answers = ["reject"]
+    with pytest.raises(ActionDenied):
+        gate.run(r"""rm old; printf 'x\n' > "$(printf 'a\n+harmless')" """)
+    held = asked.requests[0].decision.held
+    assert held is not None
+    assert "+harmless" not in held.diff.splitlines()
+    assert "+++ a\\x0a+harmless\n" in held.diff
+
+
+def test_it_is_said_what_can_be_run_afterwards(gate: Gate, asked: Asked) -> None:
+    asked.answers = ["reject"]
+    with pytest.raises(ActionDenied):
+        gate.run("rm old; echo x >> src/a.txt; chmod 755 src/a.txt; echo x > new; chmod +x new")
+    held = asked.requests[0].decision.held
+    assert held is not None
+    assert "changes src/a.txt (8 to 10 bytes, 644 to 755)" in held.files
+    assert "makes new (2 bytes, can be run)" in held.files
+
+
 def test_it_has_no_network_and_leaves_nothing_running(gate: Gate, asked: Asked, project: Path) -> None:
     asked.answers = ["reject", "reject"]
     shutil.copy("/bin/bash", project / "unread")

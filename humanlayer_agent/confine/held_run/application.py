@@ -3,7 +3,8 @@
 First everything is looked at that the layer would change, and what it would put there lies beside it, in a folder of
 the project. Then each path is changed by one rename between the project and that folder, so that what was there before
 is kept there until the end. A file in our own folder (the record) says how far it has come. Where that ends between two
-renames, the next start goes on; where something is in the way then, it goes back.
+renames, the next start goes on; where something is in the way then, it goes back. What somebody has changed since it
+was put there is not taken back: it stays, and what was there before is kept beside it.
 """
 
 import ctypes
@@ -13,7 +14,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -27,6 +28,8 @@ from humanlayer_agent.locations import read_own_json, write_own_json
 RECORD = "application.json"
 """The name of the record, in the folder of the held run."""
 _STAGE = ".hla-held-"
+_KEPT = ".hla-kept-"
+"""So a folder is called in a project that has what was there before, where that could not be put back."""
 _NO_REPLACE, _EXCHANGE = 1, 2
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -129,8 +132,8 @@ def recover(folder: Path, *, at: Callable[[str], None] = lambda where: None) -> 
                     return f"the changes of a held run in {layer.project} were taken back: {why}"
                 return f"the changes of a held run in {layer.project} that was interrupted were completed"
             if content["stage"] == "back":
-                work.back()
-                return f"the changes of a held run in {layer.project} that was interrupted were taken back"
+                stays = "".join(f"; {each}" for each in work.back())
+                return f"the changes of a held run in {layer.project} that was interrupted were taken back{stays}"
             work.clear()
             return ""
     except OSError as error:
@@ -388,18 +391,50 @@ class _Work:
                 self._check(step)
         except (OSError, NotApplied) as error:
             self.record("back")
-            self.back()
             why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-            raise NotApplied(why) from None
+            raise NotApplied("; ".join((why, *self.back()))) from None
         self._end()
 
-    def back(self) -> None:
-        """Take back each step that was taken, the last first."""
+    def back(self) -> list[str]:
+        """Take back each step that was taken, the last first, but where somebody has changed something since: there
+        what they have is left as it is.
+
+        Returns:
+            A sentence about each of these, without a full stop.
+        """
+        stays = []
         for step in reversed(self._steps):
             if self._is_done(step):
-                self._undo(step)
+                try:
+                    self._undo(step)
+                except (NotApplied, FileNotFoundError, NotADirectoryError):
+                    stays.append(step)
                 self._at("back")
+        said = [f"{step.path} was changed meanwhile, and stays so{self._kept(step)}" for step in stays]
+        self._keep({step.staged for step in stays})
         self._end()
+        return said
+
+    def _kept(self, step: Step) -> str:
+        there = step.way in ("delete", "exchange") and _look(self._top, f"{self._name}/{step.staged}") is not None
+        return f" (what was there before is kept as {self._kept_name}/{step.staged})" if there else ""
+
+    @property
+    def _kept_name(self) -> str:
+        return _KEPT + self._name.removeprefix(_STAGE)
+
+    def _keep(self, names: Collection[str]) -> None:
+        """Give what is left of the folder beside the project's files another name, if it is these."""
+        try:
+            with self._stage() as stage:
+                found = os.listdir(stage)
+                if not set(found).intersection(names):
+                    return
+                for each in set(found).difference(names):
+                    _remove(each, stage)
+            _rename(self._top, self._name, self._top, self._kept_name, _NO_REPLACE)
+        except FileNotFoundError:
+            return
 
     def _end(self) -> None:
         for path in {os.path.dirname(each.path) for each in self._steps}:
@@ -446,6 +481,8 @@ class _Work:
         if step.way == "mode":
             self._set_mode(step.path, step.modes[1], step.modes[0])
             return
+        if step.way != "delete":
+            self._check_stands(step)
         with parent(self._top, step.path) as (folder, name), self._stage() as stage:
             if step.way == "create":
                 _rename(folder, name, stage, step.staged, _NO_REPLACE)
@@ -483,6 +520,29 @@ class _Work:
                 if not same:
                     raise NotApplied(f"{path} has changed since")
 
+    def _check_stands(self, step: Step) -> None:
+        """Make sure that what a step has put there is what stands there still.
+
+        Raises:
+            NotApplied: somebody has changed it.
+        """
+        for path, change in self._states.items():
+            after = change.after
+            if after is None or not is_below(path, step.path):
+                continue
+            now = _look(self._top, path)
+            if now is None or not _is_as_put(State.of(now), after) or (path == step.path and now.st_ino != step.inode):
+                raise NotApplied(f"{path} has changed since")
+            if after.type == "folder":
+                below = {
+                    each.rpartition("/")[2]
+                    for each, other in self._states.items()
+                    if each.rpartition("/")[0] == path and other.after is not None
+                }
+                with parent(self._top, path) as (folder, name):
+                    if not below.issuperset(_names(name, folder)):
+                        raise NotApplied(f"{path} has changed since")
+
     @contextmanager
     def _stage(self) -> Iterator[int]:
         stage = os.open(self._name, _FOLDER, dir_fd=self._top)
@@ -498,6 +558,14 @@ def _is_same(now: State, before: State, *, moved: bool) -> bool:
     )  # fmt: skip
     same = same and now.modified == before.modified and (now.type == "folder" or now.size == before.size)
     return same and (moved or now.changed == before.changed)
+
+
+def _is_as_put(now: State, after: State) -> bool:
+    """Tell whether something is as it was put there; a folder may be writable for as long as it is moved."""
+    if after.type == "folder":
+        return now.type == "folder" and now.mode in (after.mode, after.mode | stat.S_IWUSR)
+    same = (now.type, now.size, now.modified) == (after.type, after.size, after.modified)
+    return same and (after.type == "link" or now.mode == after.mode)
 
 
 def _step(data: Mapping[str, Any]) -> Step:
@@ -539,7 +607,10 @@ def _lock_of(path: str) -> str:
 
 
 def _remove(name: str, top: int) -> None:
-    """Remove a folder of ours with all in it, whatever rights were taken away there."""
+    """Remove a file, or a folder with all in it, of ours, whatever rights were taken away there."""
+    if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
+        os.unlink(name, dir_fd=top)
+        return
     folder = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
     try:
         _give_rights(f"/proc/self/fd/{folder}")

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.confine.held_run.overlay_mount import LARGEST_FILE
+from humanlayer_agent.safe_text import one_line
 
 MOST_ENTRIES = 50_000
 """Most entries, of the layer and of what lies below it, that are looked at."""
@@ -521,7 +522,8 @@ def differences(
         if old is None or new is None:
             yield each.path, "(not a text, or too long to be shown)\n"
             continue
-        names = ("/dev/null" if each.before is None else each.path, "/dev/null" if each.after is None else each.path)
+        shown = one_line(each.path)  # a line of its own in a name would look like one of the file
+        names = ("/dev/null" if each.before is None else shown, "/dev/null" if each.after is None else shown)
         lines = difflib.unified_diff(old.splitlines(True), new.splitlines(True), *names)
         text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at the end\n" for line in lines)
         if len(text) > _LONGEST_DIFF:

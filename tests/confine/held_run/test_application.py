@@ -143,6 +143,33 @@ def test_whoever_is_quicker_between_two_steps_has_all_taken_back(scene: Scene, m
         assert not [path for path in os.listdir(scene.project) if path.startswith(".hla-held")]
 
 
+@pytest.mark.parametrize("number", [6, 7, 9])
+def test_what_a_human_changes_before_the_recovery_is_not_lost(scene: Scene, number: int) -> None:
+    """It can't go on, since the last file is another one; and what was applied until then was edited."""
+    was = {path: content for path, content in state(scene.project).items() if not path.startswith("src")}
+    tried = scene.hold("echo n > new; mkdir made; echo more >> README.md; rm run.sh; echo b >> src/b.txt; echo z > zz")
+    assert tried.layer.refused == ()
+    assert killed(tried, number + 3)
+    written = {}
+    for path in ("new", "made/own", "README.md", "run.sh", "src/b.txt", "zz"):
+        place = scene.project / path
+        place.parent.mkdir(exist_ok=True)
+        written[path] = (place.read_text() if place.exists() else "") + "by hand\n"
+        place.write_text(written[path])
+    said = recover(tried.folder)
+    assert "were taken back: " in said
+    assert {path: (scene.project / path).read_text() for path in written} == written
+    kept = {path.read_bytes() for folder in scene.project.glob(".hla-kept-*") for path in folder.iterdir()}
+    if "README.md was changed meanwhile, and stays so (what was there before is kept as .hla-kept-" in said:
+        assert b"# alpha\nread me\n" in kept
+    else:
+        assert written["README.md"] == "# alpha\nread me\nby hand\n"
+    assert set(was) - set(state(scene.project)) == set()
+    assert not list(scene.project.glob(".hla-held-*"))
+    assert not (tried.folder / RECORD).exists()
+    assert recover(tried.folder) == ""
+
+
 def test_what_lies_in_the_layer_must_be_what_was_seen(scene: Scene) -> None:
     before = state(scene.project)
     tried = scene.hold("echo good > new; echo good >> README.md")
