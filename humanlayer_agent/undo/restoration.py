@@ -354,7 +354,7 @@ class _Planner:
                 return _GONE
         if above not in steps and not _is_writable(self._top, above):
             return _UNWRITABLE
-        if stat.S_ISREG(then.mode) and repository_of(step.path.lower()):
+        if then.mode and not stat.S_ISDIR(then.mode) and repository_of(step.path.lower()):
             return self._why_not_git(step)
         return ""
 
@@ -365,6 +365,8 @@ class _Planner:
         repository, inner = "/".join(parts[:number]), "/".join(parts[number:])
         if step.path in self._exact:
             return ""
+        if stat.S_ISLNK(step.then.mode):  # what lies there may be anything by now
+            return _RUNS_CODE
         if inner == "config" and self._says_nothing_more(step):
             return ""
         if not _GIT_DATA.fullmatch(inner):

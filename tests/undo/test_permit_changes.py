@@ -284,18 +284,27 @@ def git(scene: Scene, line: str) -> None:
         (".git/modules/x/config", "[core]\n\tfsmonitor = ./evil\n"),
         (".git/rebase-merge/git-rebase-todo", "exec ./evil\n"),
         ("sub/.git", "gitdir: ../evil\n"),
+        (".git/hooks/post-commit", Path("../../evil")),
+        (".git/config", Path("../evil")),
+        ("sub/.git", Path("../evil")),
     ],
 )
-def test_what_git_would_run_comes_back_only_where_a_human_names_it(scene: Scene, path: str, content: str) -> None:
+def test_what_git_would_run_comes_back_only_where_a_human_names_it(
+    scene: Scene, path: str, content: str | Path
+) -> None:
     git(scene, "git add -A; git commit -qm 1")
     place = scene.top / path
     place.parent.mkdir(exist_ok=True, parents=True)
-    place.write_text(content)
+    if isinstance(content, Path):
+        place.unlink(missing_ok=True)
+        place.symlink_to(content)
+    else:
+        place.write_text(content)
     scene.sh("p1", f"rm a; rm {path}")
     assert "git may run code by it" in scene.undo("p1").failed[path]
     assert not (scene.top / "a").exists()
     assert scene.undo("p1", paths=(path,)).failed == {}
-    assert place.read_text() == content
+    assert (place.readlink() if isinstance(content, Path) else place.read_text()) == content
 
 
 def test_who_commits_is_undone_although_git_s_settings_are_not(scene: Scene) -> None:
