@@ -15,7 +15,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -127,7 +127,7 @@ def recover(folder: Path, *, at: Callable[[str], None] = lambda where: None) -> 
             work = _Work(layer, folder, _opened(layer.project, stack), at, content)
             if content["stage"] == "forward":
                 try:
-                    work.forward()
+                    work.forward(again=True)
                 except NotApplied as why:
                     return f"the changes of a held run in {layer.project} were taken back: {why}"
                 return f"the changes of a held run in {layer.project} that was interrupted were completed"
@@ -376,8 +376,11 @@ class _Work:
                 if self._fewer:
                     os.fsync(made.fileno())
 
-    def forward(self) -> None:
+    def forward(self, *, again: bool = False) -> None:
         """Take each step that was not taken; where one can't be, take all of them back.
+
+        Args:
+            again: it was interrupted, and somebody may have changed what lies beside the project's files.
 
         Raises:
             NotApplied: they were taken back.
@@ -386,6 +389,9 @@ class _Work:
         try:
             for step in self._steps:
                 if not self._is_done(step):
+                    if again and step.way in ("create", "exchange"):
+                        with self._stage() as stage:
+                            self._check_put(step, stage, step.staged, contents=True)
                     self._do(step)
                     self._at("step")
                 self._check(step)
@@ -482,7 +488,7 @@ class _Work:
             self._set_mode(step.path, step.modes[1], step.modes[0])
             return
         if step.way != "delete":
-            self._check_stands(step)
+            self._check_put(step, self._top, step.path)
         with parent(self._top, step.path) as (folder, name), self._stage() as stage:
             if step.way == "create":
                 _rename(folder, name, stage, step.staged, _NO_REPLACE)
@@ -520,8 +526,13 @@ class _Work:
                 if not same:
                     raise NotApplied(f"{path} has changed since")
 
-    def _check_stands(self, step: Step) -> None:
-        """Make sure that what a step has put there is what stands there still.
+    def _check_put(self, step: Step, top: int, place: str, *, contents: bool = False) -> None:
+        """Make sure that what a step puts into its place is as it was made, whether it is there or still beside it.
+
+        Args:
+            step: the step.
+            top, place: where that is now: a descriptor of a folder, and the path from it.
+            contents: read files: whoever had the time could set back what a look tells.
 
         Raises:
             NotApplied: somebody has changed it.
@@ -530,18 +541,25 @@ class _Work:
             after = change.after
             if after is None or not is_below(path, step.path):
                 continue
-            now = _look(self._top, path)
-            if now is None or not _is_as_put(State.of(now), after) or (path == step.path and now.st_ino != step.inode):
+            here = place + path[len(step.path) :]
+            now = _look(top, here)
+            same = now is not None and _is_as_put(State.of(now), after)
+            same = same and (path != step.path or (now is not None and now.st_ino == step.inode))
+            with parent(top, here) if same else nullcontext((top, here)) as (folder, name):
+                if same and after.type == "folder":
+                    same = self._below(path).issuperset(_names(name, folder))
+                elif same and contents and after.type == "link":
+                    target = os.fsencode(os.readlink(name, dir_fd=folder))
+                    same = hashlib.sha256(target).hexdigest() == after.content
+                elif same and contents and after.mode & stat.S_IRUSR:
+                    same = _content(name, folder) == after.content
+            if not same:
                 raise NotApplied(f"{path} has changed since")
-            if after.type == "folder":
-                below = {
-                    each.rpartition("/")[2]
-                    for each, other in self._states.items()
-                    if each.rpartition("/")[0] == path and other.after is not None
-                }
-                with parent(self._top, path) as (folder, name):
-                    if not below.issuperset(_names(name, folder)):
-                        raise NotApplied(f"{path} has changed since")
+
+    def _below(self, path: str) -> set[str]:
+        """The names in a folder, as the layer has it."""
+        found = (each.rpartition("/") for each, change in self._states.items() if change.after is not None)
+        return {name for above, _, name in found if above == path}
 
     @contextmanager
     def _stage(self) -> Iterator[int]:

@@ -1,7 +1,9 @@
 """A layer is applied whole or not at all: where it is killed, where something else is quicker, and where it can't be."""
 
+import json
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -168,6 +170,23 @@ def test_what_a_human_changes_before_the_recovery_is_not_lost(scene: Scene, numb
     assert not list(scene.project.glob(".hla-held-*"))
     assert not (tried.folder / RECORD).exists()
     assert recover(tried.folder) == ""
+
+
+@pytest.mark.parametrize("change", ["echo evil >> {}", "ln -sf /etc {}", "echo evil > {}; touch -r README.md {}"])
+def test_what_lies_beside_must_be_what_was_seen_when_it_goes_on(scene: Scene, change: str) -> None:
+    """Until the recovery, whoever may write in the project may change what is going to be put there."""
+    before = state(scene.project)
+    tried = scene.hold("echo good > zz; touch -r README.md zz; echo more >> README.md")
+    assert killed(tried, 4)
+    assert recover_would_go_on(tried)
+    (staged,) = (path for path in scene.project.glob(".hla-held-*/*") if path.read_text() == "good\n")
+    subprocess.run(["bash", "-c", change.replace("{}", str(staged))], cwd=scene.project, check=True)
+    assert "were taken back: " in recover(tried.folder)
+    assert state(scene.project) == before
+
+
+def recover_would_go_on(tried: Tried) -> bool:
+    return json.loads((tried.folder / RECORD).read_text())["stage"] == "forward"
 
 
 def test_what_lies_in_the_layer_must_be_what_was_seen(scene: Scene) -> None:
