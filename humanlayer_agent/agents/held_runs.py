@@ -116,8 +116,11 @@ class HeldRuns:
             shown = _shown(layer, result, diff, (*refused, *left))
             if shown.applicable:
                 with self._lock:
+                    former = self._waiting.pop(layer.digest, None)
                     self._waiting[layer.digest] = _Held(layer, Path(over.upper), folder, result, lock)
                 kept = True
+                if former is not None:  # the same command, asked about twice at once, that only deletes
+                    _remove(former.folder, former.lock)
             return layer.digest if kept else "", shown
         finally:
             if not kept:

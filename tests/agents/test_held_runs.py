@@ -10,15 +10,18 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent import ActionDenied, Gate
+from humanlayer_agent import Action, ActionDenied, Gate
 from humanlayer_agent.agents.held_runs import THROWN_AWAY, HeldRuns
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, Denial
 from humanlayer_agent.channels.plain_text import as_text
 from humanlayer_agent.channels.presentation import present
 from humanlayer_agent.confine.held_run.application import apply
-from humanlayer_agent.locations import state_path
+from humanlayer_agent.locations import kept_folder, state_path
 from humanlayer_agent.policy.needs_line import with_hold
 from humanlayer_agent.processes.identity import os_user
+from humanlayer_agent.undo import restoration
+from humanlayer_agent.undo.kept_files import KeptFiles
+from tests.confine.held_run.conftest import state
 from tests.support import enclosures
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -373,6 +376,44 @@ def test_it_is_told_of_in_one_observation_by_a_real_agents_environment(
     assert "printed" in said["output"]
     assert said["returncode"] == 0
     assert not (project / "old").exists()
+
+
+def test_the_same_asked_about_twice_leaves_nothing_behind(gate: Gate, project: Path) -> None:
+    """What only deletes has the same digest each time; what is approved is the same too."""
+    holder: Any = gate._holder
+    action = Action("rm old", cwd=str(project), project=str(project), env={"PATH": os.environ["PATH"]})
+    judge: Any = gate.director
+    decision = judge.evaluate(action)
+    first, second = (holder.hold(action, decision)[0] for _ in range(2))
+    assert first == second != ""
+    assert len(os.listdir(state_path("held-runs"))) == 1
+    holder.drop(first)
+    assert os.listdir(state_path("held-runs")) == []
+
+
+def test_what_was_applied_can_be_undone(
+    place: Path, project: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `undo: run`, all that a held run has changed comes back: also what nothing but the run could tell."""
+    enclosures.backend()
+    monkeypatch.chdir(project)
+    (place / "policy.yaml").write_text(POLICY.replace("rules:", "defaults: {undo: run}\nrules:", 1))
+    (project / "link").symlink_to("old")
+    shutil.copy("/bin/bash", project / "unread")
+    (project / "script").write_text(
+        "rm -r src; mkdir -p made/deep; echo n > made/deep/new; chmod 600 script; rm link\n"
+    )
+    before = state(project)
+    asked.answers = ["approve"]
+    with Gate.from_config(user=asked, policy=place / "policy.yaml", project=project, confine=True) as gate:
+        gate.run("rm old; ./unread script")
+    assert asked.requests[0].action.layer
+    assert not (project / "src").exists()
+    kept = KeptFiles(kept_folder())
+    (manifest,) = restoration.manifests_of(kept, str(project))
+    plan = restoration.plan_of(kept, [manifest], [])
+    assert restoration.undo(kept, plan, restoration.keep_before(kept, manifest.run, plan)).failed == {}
+    assert state(project) == before
 
 
 def test_what_lies_elsewhere_is_not_kept_and_that_is_said(gate: Gate, asked: Asked) -> None:
