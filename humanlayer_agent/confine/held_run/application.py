@@ -14,6 +14,7 @@ import hashlib
 import os
 import shutil
 import stat
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
@@ -21,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from humanlayer_agent.confine.confinement import Unenforceable, is_below
+from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.confine.held_run.layer import Change, Layer, State, content_of, parent
 from humanlayer_agent.locations import read_own_json, write_own_json
 
@@ -263,6 +264,13 @@ class _Work:
         self._steps = tuple(_step(each) for each in content["steps"]) if content else ()
         self.locks: tuple[str, ...] = tuple(content["locks"]) if content else ()
         self._states = {each.path: each for each in layer.changes}
+        self._paths = sorted(self._states)
+        self._stay: dict[str, list[str]] = {}
+        """By folder, what is in it with the layer that the layer has."""
+        for path in self._paths:
+            if self._states[path].after is not None:
+                above, _, name = path.rpartition("/")
+                self._stay.setdefault(above, []).append(name)
         self._fewer = len(layer.changes) <= _FEW
 
     def record(self, stage: str) -> None:
@@ -332,10 +340,8 @@ class _Work:
             os.mkdir(name, 0o700, dir_fd=stage)
             folder = os.open(name, _FOLDER, dir_fd=stage)
             try:
-                for each in sorted(self._states):
-                    above, _, below = each.rpartition("/")
-                    if above == path and self._states[each].after is not None:
-                        self._copy(upper, each, folder, below)
+                for below in self._stay.get(path, ()):
+                    self._copy(upper, f"{path}/{below}", folder, below)
                 if state.gid != os.fstat(folder).st_gid:
                     os.fchown(folder, -1, state.gid)
                 os.fchmod(folder, mode)
@@ -514,9 +520,9 @@ class _Work:
         if step.way not in ("delete", "exchange"):
             return
         with self._stage() as stage:
-            for path, change in self._states.items():
+            for path, change in self._under(step.path):
                 before = change.before
-                if before is None or not is_below(path, step.path):
+                if before is None:
                     continue
                 now = _look(stage, step.staged + path[len(step.path) :])
                 # A rename changes the time of change of what is renamed itself.
@@ -537,9 +543,9 @@ class _Work:
         Raises:
             NotApplied: somebody has changed it.
         """
-        for path, change in self._states.items():
+        for path, change in self._under(step.path):
             after = change.after
-            if after is None or not is_below(path, step.path):
+            if after is None:
                 continue
             here = place + path[len(step.path) :]
             now = _look(top, here)
@@ -547,7 +553,7 @@ class _Work:
             same = same and (path != step.path or (now is not None and now.st_ino == step.inode))
             with parent(top, here) if same else nullcontext((top, here)) as (folder, name):
                 if same and after.type == "folder":
-                    same = self._below(path).issuperset(_names(name, folder))
+                    same = set(self._stay.get(path, ())).issuperset(_names(name, folder))
                 elif same and contents and after.type == "link":
                     target = os.fsencode(os.readlink(name, dir_fd=folder))
                     same = hashlib.sha256(target).hexdigest() == after.content
@@ -556,10 +562,13 @@ class _Work:
             if not same:
                 raise NotApplied(f"{path} has changed since")
 
-    def _below(self, path: str) -> set[str]:
-        """The names in a folder, as the layer has it."""
-        found = (each.rpartition("/") for each, change in self._states.items() if change.after is not None)
-        return {name for above, _, name in found if above == path}
+    def _under(self, path: str) -> Iterator[tuple[str, Change]]:
+        """What the layer has at a path, and below it."""
+        if path in self._states:
+            yield path, self._states[path]
+        first, end = (bisect_left(self._paths, path + sign) for sign in ("/", "0"))  # "0" comes right after "/"
+        for each in self._paths[first:end]:
+            yield each, self._states[each]
 
     @contextmanager
     def _stage(self) -> Iterator[int]:
