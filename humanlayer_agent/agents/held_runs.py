@@ -313,7 +313,7 @@ def _size(change: Change) -> str:
 def _diff(changes: Sequence[Change], below: int, upper: int, hidden: Callable[[str], bool]) -> str:
     """The lines that changed, without secrets."""
     redactor, found, length = Redactor(), [], 0
-    for path, text in differences(changes, below, upper, hidden):
+    for path, text in differences(changes, below, upper, hidden, lambda text: redactor.text(text).text):
         shown = redactor.text(text if text.startswith("---") else f"{one_line(path)}: {text}").text
         length += len(shown)
         if length > _LONGEST_DIFF:

@@ -237,6 +237,21 @@ def test_secrets_are_hidden_from_whoever_is_shown_it(gate: Gate, asked: Asked, p
     assert "⟦erased⟧" in found.decision.held.diff
 
 
+def test_a_key_of_several_lines_is_hidden_in_the_lines_that_change(gate: Gate, asked: Asked, project: Path) -> None:
+    body = "MIIEpAIBAAKCAQEAx7AbCdEfGh\nAAAAcanary1AAAAAAAAAAAAAAAA\nAAAAcanary2=\n"
+    key = f"first\n-----BEGIN RSA PRIVATE KEY-----\n{body}-----END RSA PRIVATE KEY-----\n"
+    (project / "notes").write_text(key)
+    asked.answers = ["reject", "reject"]
+    for command in ("rm notes", "rm old; sed -i s/first/second/ notes"):
+        with pytest.raises(ActionDenied):
+            gate.run(command)
+        held = asked.requests[-1].decision.held
+        assert held is not None
+        assert "canary" not in held.diff
+        assert "-first\n" in held.diff
+        assert "a secret of several lines in it is not shown" in held.diff
+
+
 def test_what_it_prints_can_not_deceive_a_screen(gate: Gate, asked: Asked) -> None:
     asked.answers = ["reject"]
     with pytest.raises(ActionDenied):
