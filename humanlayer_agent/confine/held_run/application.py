@@ -552,12 +552,14 @@ class _Work:
             same = now is not None and _is_as_put(State.of(now), after)
             same = same and (path != step.path or (now is not None and now.st_ino == step.inode))
             with parent(top, here) if same else nullcontext((top, here)) as (folder, name):
-                if same and after.type == "folder":
+                if not after.mode & stat.S_IRUSR:  # it can't be read, as it was made
+                    pass
+                elif same and after.type == "folder":
                     same = set(self._stay.get(path, ())).issuperset(_names(name, folder))
                 elif same and contents and after.type == "link":
                     target = os.fsencode(os.readlink(name, dir_fd=folder))
                     same = hashlib.sha256(target).hexdigest() == after.content
-                elif same and contents and after.mode & stat.S_IRUSR:
+                elif same and contents:
                     same = _content(name, folder) == after.content
             if not same:
                 raise NotApplied(f"{path} has changed since")

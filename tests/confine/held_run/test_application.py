@@ -172,6 +172,20 @@ def test_what_a_human_changes_before_the_recovery_is_not_lost(scene: Scene, numb
     assert recover(tried.folder) == ""
 
 
+def test_what_nobody_may_look_into_is_taken_back_too(scene: Scene) -> None:
+    """An ordinary user can't look into what the command has made so; root can."""
+    before = state(scene.project)
+    tried = scene.hold("mkdir -m 300 dark; echo b >> src/b.txt")
+    assert tried.layer.refused == ()
+    assert killed(tried, 5)
+    assert (scene.project / "dark").exists()
+    with (scene.project / "src/b.txt").open("a") as file:
+        file.write("by hand\n")
+    assert "were taken back: src/b.txt has changed since" in recover(tried.folder)
+    assert set(state(scene.project)) == set(before)
+    assert (scene.project / "src/b.txt").read_text() == "b\nby hand\n"
+
+
 @pytest.mark.parametrize("change", ["echo evil >> {}", "ln -sf /etc {}", "echo evil > {}; touch -r README.md {}"])
 def test_what_lies_beside_must_be_what_was_seen_when_it_goes_on(scene: Scene, change: str) -> None:
     """Until the recovery, whoever may write in the project may change what is going to be put there."""
