@@ -116,8 +116,11 @@ class HeldRuns:
             shown = _shown(layer, result, diff, (*refused, *left))
             if shown.applicable:
                 with self._lock:
+                    former = self._waiting.pop(layer.digest, None)
                     self._waiting[layer.digest] = _Held(layer, Path(over.upper), folder, result, lock)
                 kept = True
+                if former is not None:  # the same command, asked about twice at once, that only deletes
+                    _remove(former.folder, former.lock)
             return layer.digest if kept else "", shown
         finally:
             if not kept:
@@ -294,18 +297,23 @@ def _sentence(change: Change) -> str:
 def _size(change: Change) -> str:
     sizes = [f"{state.size:,}" for state in (change.before, change.after) if state is not None and state.type == "file"]
     link = any(state is not None and state.type == "link" for state in (change.before, change.after))
-    if change.kind == "metadata" and change.before is not None and change.after is not None:
-        modes = change.before.mode, change.after.mode
-        return f" ({modes[0]:o} to {modes[1]:o})" if modes[0] != modes[1] else ""
+    mode = ""
+    if change.before is not None and change.after is not None and change.before.mode != change.after.mode:
+        mode = f"{change.before.mode:o} to {change.after.mode:o}"
+    if change.kind == "metadata":
+        return f" ({mode})" if mode else ""
     if link:
         return " (a link)"
-    return f" ({' to '.join(sizes)} bytes)" if sizes else ""
+    size = f"{' to '.join(sizes)} bytes" if sizes else ""
+    made = change.before is None and change.after is not None and change.after.type == "file"
+    runs = "can be run" if made and change.after is not None and change.after.mode & 0o111 else ""
+    return f" ({', '.join(said)})" if (said := [each for each in (size, mode, runs) if each]) else ""
 
 
 def _diff(changes: Sequence[Change], below: int, upper: int, hidden: Callable[[str], bool]) -> str:
     """The lines that changed, without secrets."""
     redactor, found, length = Redactor(), [], 0
-    for path, text in differences(changes, below, upper, hidden):
+    for path, text in differences(changes, below, upper, hidden, lambda text: redactor.text(text).text):
         shown = redactor.text(text if text.startswith("---") else f"{one_line(path)}: {text}").text
         length += len(shown)
         if length > _LONGEST_DIFF:

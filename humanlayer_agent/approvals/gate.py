@@ -87,7 +87,7 @@ MAX_DENIALS = 5
 """So many denials in a row end a run: whoever is refused that often tries the same again, or has lost their way."""
 
 NOT_HELD = "It could not be run held first: {why}."
-_NOT_SEEN = "what it does for certain would not be seen by that"
+_NOT_SEEN = "what it does for certain would not be seen by that, or is open to it only after a yes"
 _NOT_HERE = "nothing here can apply what it changes"
 """Why a human is shown nothing of what a command changes that was to be run held."""
 

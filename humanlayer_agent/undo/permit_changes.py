@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from humanlayer_agent.confine.confinement import Bounds, within
+from humanlayer_agent.confine.confinement import Bounds, is_below, within
 from humanlayer_agent.shell import index_meaning
 from humanlayer_agent.undo.folder_descriptors import open_file, opened_folder, parent_of, state_of
 from humanlayer_agent.undo.kept_files import (
@@ -36,6 +36,9 @@ SEVERAL_NAMES = "it has further names (hard links)"
 UNTOUCHABLE = "commands can't write it, and it is not kept"
 NOT_SEEN = "not all there was looked at, because there are too many files, or it can't be read"
 _ATTRIBUTES = "it has extended attributes, which are not kept"
+ATTRIBUTES_OF_A_FOLDER = (
+    "it has extended attributes, which are not kept: name exactly this path, too, where it is to come back without them"
+)
 _SPECIAL = "it is neither a file nor a link nor a folder"
 _LENDS = "it lends its owner's rights to whoever runs it"
 _CHANGING = "it went on changing while it was read"
@@ -99,6 +102,8 @@ class PermitChanges:
         Raises:
             OSError: nothing can be kept.
         """
+        if is_below(os.path.realpath(self._kept.folder), self._project):
+            raise OSError(f"{self._kept.folder} lies in the project, and an undo would change what is kept there")
         lock = self._kept.locked(self._project)
         try:
             with self._kept.writing(bounds) as contents, opened_folder(self._project) as top:
@@ -315,6 +320,8 @@ class _Look:
     def _below(self, path: str) -> Iterator[str]:
         try:
             with _folder(self._top, path) as here, os.scandir(here) as entries:
+                if path and self._contents is not None and _has_attributes(here):
+                    self.files[path] = replace(self.files[path], why=ATTRIBUTES_OF_A_FOLDER)
                 listed = list(islice(entries, self._count + 1))
                 if len(listed) > self._count:
                     self._count = 0

@@ -25,6 +25,7 @@ from humanlayer_agent.shell import index_names, missing_objects
 from humanlayer_agent.undo.folder_descriptors import open_file, opened_folder, parent_of, state_of
 from humanlayer_agent.undo.kept_files import PERMISSIONS, Kept, KeptFile, KeptFiles, Manifest
 from humanlayer_agent.undo.permit_changes import (
+    ATTRIBUTES_OF_A_FOLDER,
     GIT,
     NOT_SEEN,
     SEVERAL_NAMES,
@@ -328,7 +329,7 @@ class _Planner:
                 self.refused.pop(path, None)
             elif path in self.refused:
                 pass
-            elif why := was.why or (left.why if left.why != SEVERAL_NAMES else ""):
+            elif why := self._unkept(was) or (left.why if left.why != SEVERAL_NAMES else ""):
                 self.refused[path] = why
             elif not now.is_as(left):
                 self.refused[path] = _CHANGED.format(by=f"by {name}" if name and now.is_as(found) else _BY_HAND)
@@ -338,6 +339,9 @@ class _Planner:
             if why := self._why_not(step, steps):
                 self.refused[step.path] = why
         return Plan(self._project, tuple(steps.values()), self.refused, tuple(done))
+
+    def _unkept(self, was: KeptFile) -> str:
+        return "" if was.why == ATTRIBUTES_OF_A_FOLDER and was.path in self._exact else was.why
 
     def _why_not(self, step: Step, steps: Mapping[str, Step]) -> str:
         then = step.then
@@ -354,7 +358,7 @@ class _Planner:
                 return _GONE
         if above not in steps and not _is_writable(self._top, above):
             return _UNWRITABLE
-        if stat.S_ISREG(then.mode) and repository_of(step.path.lower()):
+        if then.mode and not stat.S_ISDIR(then.mode) and repository_of(step.path.lower()):
             return self._why_not_git(step)
         return ""
 
@@ -365,6 +369,8 @@ class _Planner:
         repository, inner = "/".join(parts[:number]), "/".join(parts[number:])
         if step.path in self._exact:
             return ""
+        if stat.S_ISLNK(step.then.mode):  # what lies there may be anything by now
+            return _RUNS_CODE
         if inner == "config" and self._says_nothing_more(step):
             return ""
         if not _GIT_DATA.fullmatch(inner):

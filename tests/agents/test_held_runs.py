@@ -10,15 +10,18 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent import ActionDenied, Gate
+from humanlayer_agent import Action, ActionDenied, Gate
 from humanlayer_agent.agents.held_runs import THROWN_AWAY, HeldRuns
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, Denial
 from humanlayer_agent.channels.plain_text import as_text
 from humanlayer_agent.channels.presentation import present
 from humanlayer_agent.confine.held_run.application import apply
-from humanlayer_agent.locations import state_path
+from humanlayer_agent.locations import kept_folder, state_path
 from humanlayer_agent.policy.needs_line import with_hold
 from humanlayer_agent.processes.identity import os_user
+from humanlayer_agent.undo import restoration
+from humanlayer_agent.undo.kept_files import KeptFiles
+from tests.confine.held_run.conftest import state
 from tests.support import enclosures
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -234,6 +237,21 @@ def test_secrets_are_hidden_from_whoever_is_shown_it(gate: Gate, asked: Asked, p
     assert "⟦erased⟧" in found.decision.held.diff
 
 
+def test_a_key_of_several_lines_is_hidden_in_the_lines_that_change(gate: Gate, asked: Asked, project: Path) -> None:
+    body = "MIIEpAIBAAKCAQEAx7AbCdEfGh\nAAAAcanary1AAAAAAAAAAAAAAAA\nAAAAcanary2=\n"
+    key = f"first\n-----BEGIN RSA PRIVATE KEY-----\n{body}-----END RSA PRIVATE KEY-----\n"
+    (project / "notes").write_text(key)
+    asked.answers = ["reject", "reject"]
+    for command in ("rm notes", "rm old; sed -i s/first/second/ notes"):
+        with pytest.raises(ActionDenied):
+            gate.run(command)
+        held = asked.requests[-1].decision.held
+        assert held is not None
+        assert "canary" not in held.diff
+        assert "-first\n" in held.diff
+        assert "a secret of several lines in it is not shown" in held.diff
+
+
 def test_what_it_prints_can_not_deceive_a_screen(gate: Gate, asked: Asked) -> None:
     asked.answers = ["reject"]
     with pytest.raises(ActionDenied):
@@ -243,6 +261,26 @@ def test_what_it_prints_can_not_deceive_a_screen(gate: Gate, asked: Asked) -> No
     shown = asked.shown
     assert "\x1b" not in shown
     assert "\u202e" not in shown
+
+
+def test_a_name_does_not_look_like_lines_of_a_file(gate: Gate, asked: Asked) -> None:
+    asked.answers = ["reject"]
+    with pytest.raises(ActionDenied):
+        gate.run(r"""rm old; printf 'x\n' > "$(printf 'a\n+harmless')" """)
+    held = asked.requests[0].decision.held
+    assert held is not None
+    assert "+harmless" not in held.diff.splitlines()
+    assert "+++ a\\x0a+harmless\n" in held.diff
+
+
+def test_it_is_said_what_can_be_run_afterwards(gate: Gate, asked: Asked) -> None:
+    asked.answers = ["reject"]
+    with pytest.raises(ActionDenied):
+        gate.run("rm old; echo x >> src/a.txt; chmod 755 src/a.txt; echo x > new; chmod +x new")
+    held = asked.requests[0].decision.held
+    assert held is not None
+    assert "changes src/a.txt (8 to 10 bytes, 644 to 755)" in held.files
+    assert "makes new (2 bytes, can be run)" in held.files
 
 
 def test_it_has_no_network_and_leaves_nothing_running(gate: Gate, asked: Asked, project: Path) -> None:
@@ -353,6 +391,44 @@ def test_it_is_told_of_in_one_observation_by_a_real_agents_environment(
     assert "printed" in said["output"]
     assert said["returncode"] == 0
     assert not (project / "old").exists()
+
+
+def test_the_same_asked_about_twice_leaves_nothing_behind(gate: Gate, project: Path) -> None:
+    """What only deletes has the same digest each time; what is approved is the same too."""
+    holder: Any = gate._holder
+    action = Action("rm old", cwd=str(project), project=str(project), env={"PATH": os.environ["PATH"]})
+    judge: Any = gate.director
+    decision = judge.evaluate(action)
+    first, second = (holder.hold(action, decision)[0] for _ in range(2))
+    assert first == second != ""
+    assert len(os.listdir(state_path("held-runs"))) == 1
+    holder.drop(first)
+    assert os.listdir(state_path("held-runs")) == []
+
+
+def test_what_was_applied_can_be_undone(
+    place: Path, project: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `undo: run`, all that a held run has changed comes back: also what nothing but the run could tell."""
+    enclosures.backend()
+    monkeypatch.chdir(project)
+    (place / "policy.yaml").write_text(POLICY.replace("rules:", "defaults: {undo: run}\nrules:", 1))
+    (project / "link").symlink_to("old")
+    shutil.copy("/bin/bash", project / "unread")
+    (project / "script").write_text(
+        "rm -r src; mkdir -p made/deep; echo n > made/deep/new; chmod 600 script; rm link\n"
+    )
+    before = state(project)
+    asked.answers = ["approve"]
+    with Gate.from_config(user=asked, policy=place / "policy.yaml", project=project, confine=True) as gate:
+        gate.run("rm old; ./unread script")
+    assert asked.requests[0].action.layer
+    assert not (project / "src").exists()
+    kept = KeptFiles(kept_folder())
+    (manifest,) = restoration.manifests_of(kept, str(project))
+    plan = restoration.plan_of(kept, [manifest], [])
+    assert restoration.undo(kept, plan, restoration.keep_before(kept, manifest.run, plan)).failed == {}
+    assert state(project) == before
 
 
 def test_what_lies_elsewhere_is_not_kept_and_that_is_said(gate: Gate, asked: Asked) -> None:

@@ -265,6 +265,28 @@ def test_a_file_that_has_become_huge_is_not_read(scene: Scene) -> None:
     assert "by hand" in scene.undo("p1").failed["a"]
 
 
+def test_a_folder_with_an_access_list_does_not_come_back_without_it(scene: Scene) -> None:
+    """Its mode alone may let in others than those whom the list let in."""
+    try:
+        os.setxattr(scene.top / "src", "user.x", b"1")
+    except OSError:
+        pytest.skip("this file system has no extended attributes")
+    scene.sh("p1", "rm -r src; rm a")
+    assert "it has extended attributes, which are not kept" in scene.undo("p1").failed["src"]
+    assert not (scene.top / "a").exists()
+    assert scene.undo("p1", paths=("a",)).failed == {}
+    assert scene.undo("p1", paths=("src",)).failed == {}
+    assert (scene.top / "src/b").read_text() == "src/b\n"
+    scene.sh("p2", 'python3 -c \'import os; os.mkdir("made"); os.setxattr("made", "user.x", b"1")\'')
+    assert scene.undo("p2").failed == {}, "what is new goes, whatever it has"
+
+
+def test_what_is_kept_does_not_lie_in_the_project(scene: Scene) -> None:
+    changes = PermitChanges(KeptFiles(scene.top / "data"), str(scene.top))
+    with pytest.raises(OSError, match="lies in the project"):
+        changes.before("run", "p1", WHOLE, USUAL)
+
+
 # git
 
 
@@ -284,18 +306,27 @@ def git(scene: Scene, line: str) -> None:
         (".git/modules/x/config", "[core]\n\tfsmonitor = ./evil\n"),
         (".git/rebase-merge/git-rebase-todo", "exec ./evil\n"),
         ("sub/.git", "gitdir: ../evil\n"),
+        (".git/hooks/post-commit", Path("../../evil")),
+        (".git/config", Path("../evil")),
+        ("sub/.git", Path("../evil")),
     ],
 )
-def test_what_git_would_run_comes_back_only_where_a_human_names_it(scene: Scene, path: str, content: str) -> None:
+def test_what_git_would_run_comes_back_only_where_a_human_names_it(
+    scene: Scene, path: str, content: str | Path
+) -> None:
     git(scene, "git add -A; git commit -qm 1")
     place = scene.top / path
     place.parent.mkdir(exist_ok=True, parents=True)
-    place.write_text(content)
+    if isinstance(content, Path):
+        place.unlink(missing_ok=True)
+        place.symlink_to(content)
+    else:
+        place.write_text(content)
     scene.sh("p1", f"rm a; rm {path}")
     assert "git may run code by it" in scene.undo("p1").failed[path]
     assert not (scene.top / "a").exists()
     assert scene.undo("p1", paths=(path,)).failed == {}
-    assert place.read_text() == content
+    assert (place.readlink() if isinstance(content, Path) else place.read_text()) == content
 
 
 def test_who_commits_is_undone_although_git_s_settings_are_not(scene: Scene) -> None:

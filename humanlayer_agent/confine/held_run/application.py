@@ -3,7 +3,8 @@
 First everything is looked at that the layer would change, and what it would put there lies beside it, in a folder of
 the project. Then each path is changed by one rename between the project and that folder, so that what was there before
 is kept there until the end. A file in our own folder (the record) says how far it has come. Where that ends between two
-renames, the next start goes on; where something is in the way then, it goes back.
+renames, the next start goes on; where something is in the way then, it goes back. What somebody has changed since it
+was put there is not taken back: it stays, and what was there before is kept beside it.
 """
 
 import ctypes
@@ -13,20 +14,23 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from humanlayer_agent.confine.confinement import Unenforceable, is_below
+from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.confine.held_run.layer import Change, Layer, State, content_of, parent
 from humanlayer_agent.locations import read_own_json, write_own_json
 
 RECORD = "application.json"
 """The name of the record, in the folder of the held run."""
 _STAGE = ".hla-held-"
+_KEPT = ".hla-kept-"
+"""So a folder is called in a project that has what was there before, where that could not be put back."""
 _NO_REPLACE, _EXCHANGE = 1, 2
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -124,13 +128,13 @@ def recover(folder: Path, *, at: Callable[[str], None] = lambda where: None) -> 
             work = _Work(layer, folder, _opened(layer.project, stack), at, content)
             if content["stage"] == "forward":
                 try:
-                    work.forward()
+                    work.forward(again=True)
                 except NotApplied as why:
                     return f"the changes of a held run in {layer.project} were taken back: {why}"
                 return f"the changes of a held run in {layer.project} that was interrupted were completed"
             if content["stage"] == "back":
-                work.back()
-                return f"the changes of a held run in {layer.project} that was interrupted were taken back"
+                stays = "".join(f"; {each}" for each in work.back())
+                return f"the changes of a held run in {layer.project} that was interrupted were taken back{stays}"
             work.clear()
             return ""
     except OSError as error:
@@ -260,6 +264,13 @@ class _Work:
         self._steps = tuple(_step(each) for each in content["steps"]) if content else ()
         self.locks: tuple[str, ...] = tuple(content["locks"]) if content else ()
         self._states = {each.path: each for each in layer.changes}
+        self._paths = sorted(self._states)
+        self._stay: dict[str, list[str]] = {}
+        """By folder, what is in it with the layer that the layer has."""
+        for path in self._paths:
+            if self._states[path].after is not None:
+                above, _, name = path.rpartition("/")
+                self._stay.setdefault(above, []).append(name)
         self._fewer = len(layer.changes) <= _FEW
 
     def record(self, stage: str) -> None:
@@ -329,10 +340,8 @@ class _Work:
             os.mkdir(name, 0o700, dir_fd=stage)
             folder = os.open(name, _FOLDER, dir_fd=stage)
             try:
-                for each in sorted(self._states):
-                    above, _, below = each.rpartition("/")
-                    if above == path and self._states[each].after is not None:
-                        self._copy(upper, each, folder, below)
+                for below in self._stay.get(path, ()):
+                    self._copy(upper, f"{path}/{below}", folder, below)
                 if state.gid != os.fstat(folder).st_gid:
                     os.fchown(folder, -1, state.gid)
                 os.fchmod(folder, mode)
@@ -373,8 +382,11 @@ class _Work:
                 if self._fewer:
                     os.fsync(made.fileno())
 
-    def forward(self) -> None:
+    def forward(self, *, again: bool = False) -> None:
         """Take each step that was not taken; where one can't be, take all of them back.
+
+        Args:
+            again: it was interrupted, and somebody may have changed what lies beside the project's files.
 
         Raises:
             NotApplied: they were taken back.
@@ -383,23 +395,58 @@ class _Work:
         try:
             for step in self._steps:
                 if not self._is_done(step):
+                    if again and step.way in ("create", "exchange"):
+                        with self._stage() as stage:
+                            self._check_put(step, stage, step.staged, contents=True)
                     self._do(step)
                     self._at("step")
                 self._check(step)
         except (OSError, NotApplied) as error:
             self.record("back")
-            self.back()
             why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-            raise NotApplied(why) from None
+            raise NotApplied("; ".join((why, *self.back()))) from None
         self._end()
 
-    def back(self) -> None:
-        """Take back each step that was taken, the last first."""
+    def back(self) -> list[str]:
+        """Take back each step that was taken, the last first, but where somebody has changed something since: there
+        what they have is left as it is.
+
+        Returns:
+            A sentence about each of these, without a full stop.
+        """
+        stays = []
         for step in reversed(self._steps):
             if self._is_done(step):
-                self._undo(step)
+                try:
+                    self._undo(step)
+                except (NotApplied, FileNotFoundError, NotADirectoryError):
+                    stays.append(step)
                 self._at("back")
+        said = [f"{step.path} was changed meanwhile, and stays so{self._kept(step)}" for step in stays]
+        self._keep({step.staged for step in stays})
         self._end()
+        return said
+
+    def _kept(self, step: Step) -> str:
+        there = step.way in ("delete", "exchange") and _look(self._top, f"{self._name}/{step.staged}") is not None
+        return f" (what was there before is kept as {self._kept_name}/{step.staged})" if there else ""
+
+    @property
+    def _kept_name(self) -> str:
+        return _KEPT + self._name.removeprefix(_STAGE)
+
+    def _keep(self, names: Collection[str]) -> None:
+        """Give what is left of the folder beside the project's files another name, if it is these."""
+        try:
+            with self._stage() as stage:
+                found = os.listdir(stage)
+                if not set(found).intersection(names):
+                    return
+                for each in set(found).difference(names):
+                    _remove(each, stage)
+            _rename(self._top, self._name, self._top, self._kept_name, _NO_REPLACE)
+        except FileNotFoundError:
+            return
 
     def _end(self) -> None:
         for path in {os.path.dirname(each.path) for each in self._steps}:
@@ -446,6 +493,8 @@ class _Work:
         if step.way == "mode":
             self._set_mode(step.path, step.modes[1], step.modes[0])
             return
+        if step.way != "delete":
+            self._check_put(step, self._top, step.path)
         with parent(self._top, step.path) as (folder, name), self._stage() as stage:
             if step.way == "create":
                 _rename(folder, name, stage, step.staged, _NO_REPLACE)
@@ -471,9 +520,9 @@ class _Work:
         if step.way not in ("delete", "exchange"):
             return
         with self._stage() as stage:
-            for path, change in self._states.items():
+            for path, change in self._under(step.path):
                 before = change.before
-                if before is None or not is_below(path, step.path):
+                if before is None:
                     continue
                 now = _look(stage, step.staged + path[len(step.path) :])
                 # A rename changes the time of change of what is renamed itself.
@@ -482,6 +531,46 @@ class _Work:
                     same = _content(step.staged, stage) == before.content
                 if not same:
                     raise NotApplied(f"{path} has changed since")
+
+    def _check_put(self, step: Step, top: int, place: str, *, contents: bool = False) -> None:
+        """Make sure that what a step puts into its place is as it was made, whether it is there or still beside it.
+
+        Args:
+            step: the step.
+            top, place: where that is now: a descriptor of a folder, and the path from it.
+            contents: read files: whoever had the time could set back what a look tells.
+
+        Raises:
+            NotApplied: somebody has changed it.
+        """
+        for path, change in self._under(step.path):
+            after = change.after
+            if after is None:
+                continue
+            here = place + path[len(step.path) :]
+            now = _look(top, here)
+            same = now is not None and _is_as_put(State.of(now), after)
+            same = same and (path != step.path or (now is not None and now.st_ino == step.inode))
+            with parent(top, here) if same else nullcontext((top, here)) as (folder, name):
+                if not after.mode & stat.S_IRUSR:  # it can't be read, as it was made
+                    pass
+                elif same and after.type == "folder":
+                    same = set(self._stay.get(path, ())).issuperset(_names(name, folder))
+                elif same and contents and after.type == "link":
+                    target = os.fsencode(os.readlink(name, dir_fd=folder))
+                    same = hashlib.sha256(target).hexdigest() == after.content
+                elif same and contents:
+                    same = _content(name, folder) == after.content
+            if not same:
+                raise NotApplied(f"{path} has changed since")
+
+    def _under(self, path: str) -> Iterator[tuple[str, Change]]:
+        """What the layer has at a path, and below it."""
+        if path in self._states:
+            yield path, self._states[path]
+        first, end = (bisect_left(self._paths, path + sign) for sign in ("/", "0"))  # "0" comes right after "/"
+        for each in self._paths[first:end]:
+            yield each, self._states[each]
 
     @contextmanager
     def _stage(self) -> Iterator[int]:
@@ -498,6 +587,14 @@ def _is_same(now: State, before: State, *, moved: bool) -> bool:
     )  # fmt: skip
     same = same and now.modified == before.modified and (now.type == "folder" or now.size == before.size)
     return same and (moved or now.changed == before.changed)
+
+
+def _is_as_put(now: State, after: State) -> bool:
+    """Tell whether something is as it was put there; a folder may be writable for as long as it is moved."""
+    if after.type == "folder":
+        return now.type == "folder" and now.mode in (after.mode, after.mode | stat.S_IWUSR)
+    same = (now.type, now.size, now.modified) == (after.type, after.size, after.modified)
+    return same and (after.type == "link" or now.mode == after.mode)
 
 
 def _step(data: Mapping[str, Any]) -> Step:
@@ -539,7 +636,10 @@ def _lock_of(path: str) -> str:
 
 
 def _remove(name: str, top: int) -> None:
-    """Remove a folder of ours with all in it, whatever rights were taken away there."""
+    """Remove a file, or a folder with all in it, of ours, whatever rights were taken away there."""
+    if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
+        os.unlink(name, dir_fd=top)
+        return
     folder = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
     try:
         _give_rights(f"/proc/self/fd/{folder}")

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.confine.held_run.overlay_mount import LARGEST_FILE
+from humanlayer_agent.safe_text import one_line
 
 MOST_ENTRIES = 50_000
 """Most entries, of the layer and of what lies below it, that are looked at."""
@@ -501,13 +502,19 @@ def _listed(paths: list[str]) -> str:
 
 
 def differences(
-    changes: Iterable[Change], below: int, upper: int, hidden: Callable[[str], bool] = lambda path: False
+    changes: Iterable[Change],
+    below: int,
+    upper: int,
+    hidden: Callable[[str], bool] = lambda path: False,
+    conceal: Callable[[str], str] = lambda text: text,
 ) -> Iterator[tuple[str, str]]:
     """Give what changed in texts, file by file: the path, and the lines as `diff -u` has them.
 
     Args:
         changes: of the layer. below, upper: as for `looked`.
         hidden: tells of a path that its content is not shown.
+        conceal: hides the secrets of a text. Only those of several lines are hidden here: with the signs of a diff
+            before each line nobody would find them. Whoever shows the lines hides the others.
     """
     for each in changes:
         read = partial(_text_of, each.path)
@@ -521,7 +528,12 @@ def differences(
         if old is None or new is None:
             yield each.path, "(not a text, or too long to be shown)\n"
             continue
-        names = ("/dev/null" if each.before is None else each.path, "/dev/null" if each.after is None else each.path)
+        concealed = conceal(old), conceal(new)
+        if any(text.count("\n") != raw.count("\n") for text, raw in zip(concealed, (old, new), strict=True)):
+            old, new = concealed
+            yield each.path, "(a secret of several lines in it is not shown, nor whether that changes)\n"
+        shown = one_line(each.path)  # a line of its own in a name would look like one of the file
+        names = ("/dev/null" if each.before is None else shown, "/dev/null" if each.after is None else shown)
         lines = difflib.unified_diff(old.splitlines(True), new.splitlines(True), *names)
         text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at the end\n" for line in lines)
         if len(text) > _LONGEST_DIFF:

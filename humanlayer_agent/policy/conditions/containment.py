@@ -404,12 +404,12 @@ def widened(held: Confinement, judged: Sequence["Judged"], view: View, catalog: 
 def holdable(commands: Sequence[SimpleCommand], situation: "Situation") -> Confinement | None:
     """Return what an action that is asked about can run in to be looked at before it counts; None where it can't: its
     certain effects reach another machine or process, need what nothing confined has, or lie where they would not be
-    seen.
+    seen. What a human's yes would open is not open to it: a path that an action names may lead to a server's socket.
 
     Args:
         commands: all of it. situation: what it was judged in.
     """
-    within_it = situation.approved or situation.confinement
+    within_it = situation.confinement
     if within_it is None or situation.container is not None:
         return None
     if any(needs(command, situation.catalog) for command in commands):

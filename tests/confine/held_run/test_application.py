@@ -1,7 +1,9 @@
 """A layer is applied whole or not at all: where it is killed, where something else is quicker, and where it can't be."""
 
+import json
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -141,6 +143,64 @@ def test_whoever_is_quicker_between_two_steps_has_all_taken_back(scene: Scene, m
         else:
             assert number > 0, "it was looked at, and changed after that"
         assert not [path for path in os.listdir(scene.project) if path.startswith(".hla-held")]
+
+
+@pytest.mark.parametrize("number", [6, 7, 9])
+def test_what_a_human_changes_before_the_recovery_is_not_lost(scene: Scene, number: int) -> None:
+    """It can't go on, since the last file is another one; and what was applied until then was edited."""
+    was = {path: content for path, content in state(scene.project).items() if not path.startswith("src")}
+    tried = scene.hold("echo n > new; mkdir made; echo more >> README.md; rm run.sh; echo b >> src/b.txt; echo z > zz")
+    assert tried.layer.refused == ()
+    assert killed(tried, number + 3)
+    written = {}
+    for path in ("new", "made/own", "README.md", "run.sh", "src/b.txt", "zz"):
+        place = scene.project / path
+        place.parent.mkdir(exist_ok=True)
+        written[path] = (place.read_text() if place.exists() else "") + "by hand\n"
+        place.write_text(written[path])
+    said = recover(tried.folder)
+    assert "were taken back: " in said
+    assert {path: (scene.project / path).read_text() for path in written} == written
+    kept = {path.read_bytes() for folder in scene.project.glob(".hla-kept-*") for path in folder.iterdir()}
+    if "README.md was changed meanwhile, and stays so (what was there before is kept as .hla-kept-" in said:
+        assert b"# alpha\nread me\n" in kept
+    else:
+        assert written["README.md"] == "# alpha\nread me\nby hand\n"
+    assert set(was) - set(state(scene.project)) == set()
+    assert not list(scene.project.glob(".hla-held-*"))
+    assert not (tried.folder / RECORD).exists()
+    assert recover(tried.folder) == ""
+
+
+def test_what_nobody_may_look_into_is_taken_back_too(scene: Scene) -> None:
+    """An ordinary user can't look into what the command has made so; root can."""
+    before = state(scene.project)
+    tried = scene.hold("mkdir -m 300 dark; echo b >> src/b.txt")
+    assert tried.layer.refused == ()
+    assert killed(tried, 5)
+    assert (scene.project / "dark").exists()
+    with (scene.project / "src/b.txt").open("a") as file:
+        file.write("by hand\n")
+    assert "were taken back: src/b.txt has changed since" in recover(tried.folder)
+    assert set(state(scene.project)) == set(before)
+    assert (scene.project / "src/b.txt").read_text() == "b\nby hand\n"
+
+
+@pytest.mark.parametrize("change", ["echo evil >> {}", "ln -sf /etc {}", "echo evil > {}; touch -r README.md {}"])
+def test_what_lies_beside_must_be_what_was_seen_when_it_goes_on(scene: Scene, change: str) -> None:
+    """Until the recovery, whoever may write in the project may change what is going to be put there."""
+    before = state(scene.project)
+    tried = scene.hold("echo good > zz; touch -r README.md zz; echo more >> README.md")
+    assert killed(tried, 4)
+    assert recover_would_go_on(tried)
+    (staged,) = (path for path in scene.project.glob(".hla-held-*/*") if path.read_text() == "good\n")
+    subprocess.run(["bash", "-c", change.replace("{}", str(staged))], cwd=scene.project, check=True)
+    assert "were taken back: " in recover(tried.folder)
+    assert state(scene.project) == before
+
+
+def recover_would_go_on(tried: Tried) -> bool:
+    return json.loads((tried.folder / RECORD).read_text())["stage"] == "forward"
 
 
 def test_what_lies_in_the_layer_must_be_what_was_seen(scene: Scene) -> None:

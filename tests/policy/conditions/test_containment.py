@@ -720,6 +720,19 @@ def test_what_can_be_run_held(tmp_path: Path, command: str, can: bool) -> None:
     assert unconfined.holds is None
 
 
+@pytest.mark.parametrize("command", ["rm a; cat /srv/x/server.sock", "rm a; cat $X"])
+def test_what_a_yes_would_open_is_not_open_before_it(tmp_path: Path, command: str) -> None:
+    """There may be the socket of a server, and what it is told is in no layer."""
+    opening = HOLDING.replace("hold: true", "hold: true, approved: project").replace(
+        "{effect: delete}", "{effect: [delete, read]}"
+    )
+    decision = judged(tmp_path, command, opening)
+    assert (decision.verdict, decision.hold) == (Verdict.ASK, True)
+    assert decision.confinement is not None
+    assert decision.confinement.reads("/srv/x/server.sock") is ("$X" not in command)
+    assert decision.holds is None or not decision.holds.reads("/srv/x/server.sock")
+
+
 def test_only_what_a_rule_asks_about_is_held(tmp_path: Path) -> None:
     assert not judged(tmp_path, "ls; rm a", "  - {id: x, decision: ask, hold: false, when: {effect: delete}}").hold
     for decision in ("allow", "deny"):
