@@ -1,5 +1,6 @@
 """Break-glass: two who are named for emergencies, each with a key of their own, outside of any route; and nobody else."""
 
+import hashlib
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -12,6 +13,7 @@ from humanlayer_agent.approvals.authority import GLASS, ApprovalRule, Authority,
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Denial, Execution, Permit, Refused
 from humanlayer_agent.audit import events
+from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.hub.head_posts import alarm
 from humanlayer_agent.keys.signing import Signer
@@ -217,6 +219,19 @@ def test_whoever_may_append_events_fills_nobodys_mail(store: SQLStore, clock: An
     store.record(events.GLASS_BROKEN, request="x" * 32, person="ann", reason="again")
     task.run()
     assert told[-1].endswith("again")
+
+
+def test_one_that_nobody_can_read_keeps_no_other_from_being_told(store: SQLStore) -> None:
+    with store.transaction() as ledger:
+        last = ledger.head()
+        assert last is not None
+        body = canonical({"type": events.GLASS_BROKEN.name, "seq": last.seq + 1, "prev": last.hash, "at": "soon"})
+        values = (last.seq + 1, hashlib.sha256(body).hexdigest(), body.decode())
+        ledger.change("INSERT INTO audit_event (seq, hash, body) VALUES (?, ?, ?)", *values)
+    store.record(events.GLASS_BROKEN, request="x" * 32, person="ann", reason="fire")
+    told: list[str] = []
+    alarm(store, told.append).run()
+    assert (len(told), "can't be read" in told[0], told[1].endswith("fire")) == (2, True, True)
 
 
 @pytest.mark.parametrize("named", [("ann",), ("ann", "ann"), ("ann", "nobody"), ("ann", "group:x")])
