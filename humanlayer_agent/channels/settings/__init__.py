@@ -56,7 +56,7 @@ class _Merged:
     found: dict[str, dict[str, Any]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
     places: dict[tuple[str, str], yaml_positions.Document] = field(default_factory=dict)
     signers: set[str] = field(default_factory=set)
-    break_glass: list[str] = field(default_factory=list)
+    break_glass: "list[tuple[yaml_positions.Document, int, str]]" = field(default_factory=list)
     routing: "list[tuple[yaml_positions.Document, int, Routing]]" = field(default_factory=list)
     secrets: set[str] = field(default_factory=set)
     files: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ class _Merged:
                 self.found[kind][name] = value
                 self.places[kind, name] = document
         self.signers |= set(profile.signers)
-        self.break_glass += profile.break_glass
+        self.break_glass += ((document, n, each) for n, each in enumerate(profile.break_glass))
         self.routing = [*((document, n, each) for n, each in enumerate(profile.routing)), *self.routing]
         self.secrets |= set(profile.secrets)
         self.files.append(document.name)
@@ -120,7 +120,7 @@ def load(
     found = merged.found
     return Profiles(
         found["people"], found["groups"], found["channels"], found["routes"], frozenset(merged.signers),
-        tuple(dict.fromkeys(merged.break_glass)), tuple(each for _, _, each in merged.routing),
+        tuple(dict.fromkeys(who for _, _, who in merged.break_glass)), tuple(each for _, _, each in merged.routing),
         tuple(merged.files), tuple(ignored), stands_in,
     )  # fmt: skip
 
@@ -298,6 +298,10 @@ def _check_references(merged: _Merged) -> None:
                 raise merged.places["groups", name].error(
                     ("groups", name, n), f"nobody is called {member!r} under people"
                 )
+    for document, n, who in merged.break_glass:
+        if who not in found["people"]:
+            known = did_you_mean(who, found["people"], "people here:")
+            raise document.error(("break_glass", n), f"nobody is called {who!r} under people; {known}")
     for document, n, routing in merged.routing:
         if routing.route not in found["routes"]:
             known = did_you_mean(routing.route, found["routes"], "routes here:")
