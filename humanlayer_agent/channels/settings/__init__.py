@@ -298,14 +298,7 @@ def _check_references(merged: _Merged) -> None:
                 raise merged.places["groups", name].error(
                     ("groups", name, n), f"nobody is called {member!r} under people"
                 )
-    for document, n, who in merged.break_glass:
-        if who not in found["people"]:
-            known = did_you_mean(who, found["people"], "people here:")
-            raise document.error(("break_glass", n), f"nobody is called {who!r} under people; {known}")
-    for document, n, routing in merged.routing:
-        if routing.route not in found["routes"]:
-            known = did_you_mean(routing.route, found["routes"], "routes here:")
-            raise document.error(("routing", n, "route"), f"there is no route {routing.route!r}; {known}")
+    _check_listed(merged)
     for name, channel in found["channels"].items():
         if channel.type == "webhook" and getattr(found["channels"].get(channel.inbox), "type", "") != "web":
             why = f"{channel.inbox!r} is no channel of type web: answers to a webhook are given there"
@@ -324,6 +317,19 @@ def _check_references(merged: _Merged) -> None:
                 raise document.error((*at, "on_call"), "a terminal asks whoever is there: leave on_call out")
             for m, who in enumerate(step.approvers or ()):
                 _check_approver(document, (*at, "approvers", m), who, found)
+
+
+def _check_listed(merged: _Merged) -> None:
+    """Everybody who is named for emergencies, and each route that requests are led to, is there."""
+    found = merged.found
+    for document, n, who in merged.break_glass:
+        if who not in found["people"]:
+            known = did_you_mean(who, found["people"], "people here:")
+            raise document.error(("break_glass", n), f"nobody is called {who!r} under people; {known}")
+    for document, n, routing in merged.routing:
+        if routing.route not in found["routes"]:
+            known = did_you_mean(routing.route, found["routes"], "routes here:")
+            raise document.error(("routing", n, "route"), f"there is no route {routing.route!r}; {known}")
 
 
 def _check_webhooks(document: yaml_positions.Document, name: str, route: Any, channels: Mapping[str, Any]) -> None:
