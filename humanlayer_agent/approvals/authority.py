@@ -4,6 +4,7 @@ Nothing here reads a file: whoever loads a configuration builds an `Authority` f
 holds where there is none.
 """
 
+import os
 import posixpath
 import string
 import time
@@ -446,8 +447,9 @@ class Authority:
         wanted = decision.route if isinstance(decision.route, dict) else {"name": decision.route}
         if not self.routing or wanted.get("name", "default") != "default":
             return decision
+        places = {action.project, os.path.realpath(action.project) if action.project else ""}  # also by a link
         for each in self.routing:
-            if each.fits(decision.severity, project=action.project, agent=action.agent):
+            if any(each.fits(decision.severity, project=place, agent=action.agent) for place in places):
                 more = {key: value for key, value in wanted.items() if key != "name"}
                 return replace(decision, route={"name": each.route, **more} if more else each.route)
         return decision

@@ -87,6 +87,18 @@ def test_the_entries_of_a_file(tmp_path: Path) -> None:
     assert made == Routing("pay", (str(tmp_path / "real"),), ("high",), ("a", "b-*"))
 
 
+def test_a_project_that_is_named_by_a_link_is_the_one_that_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "real" / "api").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    file = tmp_path / "channels.yaml"
+    for folder in ("link", "real"):
+        file.write_text(FILE.replace("FOLDER", str(tmp_path / folder)))
+        authority = authority_of(settings.load(file=file), "os:1:alice")
+        for project, route in (("link", "pay"), ("real/api", "pay"), ("link/api", "pay"), (".", "default")):
+            asked = Action("x", project=str(tmp_path / project), agent="a")
+            assert authority.routed(replace(ASKED, severity="high"), asked).route == route, (folder, project)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
