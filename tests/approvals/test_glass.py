@@ -85,6 +85,16 @@ def test_two_with_their_own_keys(store: SQLStore, ask: Any, sign: Any) -> None:
     assert store.verify().intact
 
 
+def test_the_key_of_who_only_ever_broke_glass_is_known_as_theirs(
+    store: SQLStore, ask: Any, sign: Any, team: Any
+) -> None:
+    sign(ask(), "ann")
+    assert store.people.record_of("ann").keys == (ANN_KEY.fingerprint,)
+    halt = store.halts.stop("os:cleo")
+    assert store.halts.resume([halt], glass("ben"), "break-glass: it burns", KNOWN, BEN_KEY) is None
+    assert store.people.record_of("ben").keys == (BEN_KEY.fingerprint,)
+
+
 def test_one_person_is_one_however_many_keys_and_identities(store: SQLStore, ask: Any, sign: Any) -> None:
     request = ask()
     assert sign(request, "ann").state == "pending"
