@@ -7,11 +7,9 @@ from collections.abc import Callable
 
 from humanlayer_agent.approvals.stop import broken_glass
 from humanlayer_agent.approvals.store_interface import Store
-from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.events import GLASS_BROKEN
 from humanlayer_agent.audit.heads import head_line, head_text
 from humanlayer_agent.hub.hub import Task
-from humanlayer_agent.hub.outbox import UNREADABLE
 
 EVERY = 3_600.0
 """Seconds between two heads that are posted."""
@@ -78,18 +76,10 @@ def alarm(store: Store, warn: Callable[[str], None], *, say: Callable[[str], Non
         nonlocal seen
         begins = seen is None
         for entry in store.events(type=GLASS_BROKEN.name, after=-1 if seen is None else seen):
-            at, text = _heard(entry)
+            at, text = broken_glass(entry)
             if not begins or at is None or at > store.now() - _RECENT_MS:
                 tell(text)
             seen = entry.seq
         seen = -1 if seen is None else seen
 
     return Task("break-glass", LOUD_EVERY, run, alone=False)  # each hub tells the channels that it serves
-
-
-def _heard(entry: Entry) -> tuple[int | None, str]:
-    """Return when somebody acted outside of a route, as far as that is known, and what is told of it."""
-    try:
-        return int(entry.event["at"]), broken_glass(entry.event)
-    except UNREADABLE:  # whoever has written it must not keep what comes after it from being told
-        return None, f"BREAK-GLASS: event {entry.seq} of the log says so, and can't be read"

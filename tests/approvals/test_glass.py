@@ -15,6 +15,7 @@ from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Denial, 
 from humanlayer_agent.audit import events
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.hub.channel_access import StoreDesk
 from humanlayer_agent.hub.head_posts import alarm
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.store.sqlite import SQLStore
@@ -242,6 +243,8 @@ def test_one_that_nobody_can_read_keeps_no_other_from_being_told(store: SQLStore
     told: list[str] = []
     alarm(store, told.append).run()
     assert (len(told), "can't be read" in told[0], told[1].endswith("fire")) == (2, True, True)
+    desk = StoreDesk(store, "web", KNOWN, ANN_KEY)
+    assert desk.stopped() == "; ".join(told), "the inbox and the home show both"
 
 
 @pytest.mark.parametrize("named", [("ann",), ("ann", "ann"), ("ann", "nobody"), ("ann", "group:x")])
