@@ -4,6 +4,7 @@ Nothing here reads a file: whoever loads a configuration builds an `Authority` f
 holds where there is none.
 """
 
+import os
 import posixpath
 import string
 import time
@@ -438,18 +439,17 @@ class Authority:
 
     def routed(self, decision: PolicyDecision, action: Action) -> PolicyDecision:
         """Return the decision with the route that `routing` says, where no rule of the policy names another one than
-        "default".
+        "default"; also where that is the route of another rule that asks, whose figures count.
 
         It is decided once, where an action is judged, and stands in the decision from then on: whoever delivers, counts
         or reports reads it there.
         """
-        wanted = decision.route if isinstance(decision.route, dict) else {"name": decision.route}
-        if not self.routing or wanted.get("name", "default") != "default":
+        if not self.routing:
             return decision
+        places = {action.project, os.path.realpath(action.project) if action.project else ""}  # also by a link
         for each in self.routing:
-            if each.fits(decision.severity, project=action.project, agent=action.agent):
-                more = {key: value for key, value in wanted.items() if key != "name"}
-                return replace(decision, route={"name": each.route, **more} if more else each.route)
+            if any(each.fits(decision.severity, project=place, agent=action.agent) for place in places):
+                return replace(decision, route=_led(decision.route, each.route))
         return decision
 
     def rule_for(self, decision: PolicyDecision, requester: str = "") -> ApprovalRule:
@@ -597,6 +597,17 @@ def described(one: StandIn) -> str:
 def head_count(ids: Iterable[str]) -> int:
     """Return how many people these ids may stand for: a group is many."""
     return sum(_MANY if who.startswith(GROUP) else 1 for who in set(ids))
+
+
+def _led(route: Any, to: str) -> Any:
+    """Return what a policy says of a route, with the route `to` wherever that is the one called "default"."""
+    if not isinstance(route, Mapping):
+        return to if route == "default" else route
+    name, also = route.get("name", "default"), route.get("also")
+    found = {**route, "name": to if name == "default" else name}
+    if isinstance(also, list):
+        found["also"] = [_led(each, to) for each in also]
+    return found if len(found) > 1 else found["name"]
 
 
 def _names(identity: str, principal: str) -> bool:

@@ -7,13 +7,13 @@ exactly one stop, and whoever is about to run an action checks that again with t
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from humanlayer_agent.approvals.authority import ASSURANCES, GLASS, Authority, Person
 from humanlayer_agent.approvals.model import Approver, Refused, person
-from humanlayer_agent.audit.chain import said
+from humanlayer_agent.audit.chain import Entry, said
 from humanlayer_agent.audit.heads import is_signature
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.keys.signing import Signer
@@ -120,13 +120,20 @@ def described(halt: Halt) -> str:
     return f"every agent is stopped since {when} by {person(halt.by) or 'somebody'}{words}{note}"
 
 
-def broken_glass(event: Mapping[str, Any]) -> str:
-    """Return what an event says that somebody did outside of a route, in a sentence for humans."""
-    request = said(event.get("request"))[:12]
-    what = f"approve request {request}" if request else "lift a stop of every agent"
-    how = "It counts: two have signed it." if event.get("done") else "It counts once another one signs it."
-    who = f"{said(event.get('person'))} signed to {what}, outside of its route"
-    return one_line(f"BREAK-GLASS: {who}. {how} {said(event.get('reason'))}")
+def broken_glass(entry: Entry) -> tuple[int | None, str]:
+    """Return when somebody acted outside of a route, as an event says, and what it was, in a sentence for humans.
+
+    Of one that can't be read: None, and that. Whoever has written it must not keep others from being told.
+    """
+    try:
+        event, at = entry.event, int(entry.event["at"])
+        request = said(event.get("request"))[:12]
+        what = f"approve request {request}" if request else "lift a stop of every agent"
+        how = "It counts: two have signed it." if event.get("done") else "It counts once another one signs it."
+        who = f"{said(event.get('person'))} signed to {what}, outside of its route"
+        return at, one_line(f"BREAK-GLASS: {who}. {how} {said(event.get('reason'))}")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None, f"BREAK-GLASS: event {entry.seq} of the log says so, and can't be read"
 
 
 def statement(resumption: Resumption) -> bytes:

@@ -151,7 +151,7 @@ def remove(
     grants are revoked, approvals that were not used yet void, their web sessions over. It counts in one store. What
     their line in the channels files says is yours to take out, and it says which line.
 
-    Keys are theirs that have signed what they answered at a command line. Somebody who comes back needs identities that
+    Keys are theirs that have signed what they said at a command line. Somebody who comes back needs identities that
     were not theirs before.
 
     Exit codes: 0 done, 1 not wanted, 2 usage, 3 there is no human's terminal.

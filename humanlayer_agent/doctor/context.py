@@ -4,18 +4,19 @@ import shutil
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from humanlayer_agent.approvals.store_interface import now_ms
-from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.errors import ConfigError, StoreError
 from humanlayer_agent.locations import MACHINE_FOLDER
 
 if TYPE_CHECKING:
-    from humanlayer_agent.approvals.authority import Authority
+    from humanlayer_agent.approvals.authority import Authority, Removal
     from humanlayer_agent.channels.settings import Profiles
     from humanlayer_agent.policy.director import Director
     from humanlayer_agent.policy.layers import Layer
@@ -118,7 +119,18 @@ class Context:
         """
         from humanlayer_agent.channels.settings.authority_loader import authority_of
 
-        return authority_of(self.profiles, self.requester)
+        return authority_of(self.profiles, self.requester).without(lambda: self.left)
+
+    @cached_property
+    def left(self) -> "Sequence[Removal]":
+        """Return who has left, as the store says; nobody where there is none that can be read."""
+        from humanlayer_agent.store.access import open_store
+
+        try:
+            with closing(open_store(create=False)) as store:
+                return store.people.left()
+        except (ConfigError, StoreError):  # `store.opens` says it
+            return ()
 
     @property
     def requester(self) -> str:

@@ -14,7 +14,7 @@ from humanlayer_agent.locations import MACHINE_FOLDER, PASSPHRASE_VARIABLE, conf
 from humanlayer_agent.safe_text import one_line
 
 if TYPE_CHECKING:
-    from humanlayer_agent.approvals.authority import ApprovalRule
+    from humanlayer_agent.approvals.authority import ApprovalRule, Authority
 
 
 def key(context: Context) -> Iterator[Finding]:
@@ -148,7 +148,12 @@ def routes(context: Context) -> Iterator[Finding]:
         profiles, authority = context.profiles, context.authority
     except ConfigError:
         return
-    for name, rule in authority.routes.items():
+    for name, whole in authority.routes.items():
+        try:
+            rule = whole.without({each.person for each in authority.left()})
+        except ConfigError as error:
+            yield failed(f"nothing can be approved by it: {one_line(str(error))}", "Name others who may approve.")
+            continue
         problems = {step.to: _unreachable(context, step.to) for step in rule.steps}
         if all(problems.values()):
             said = "; ".join(f"{channel}: {problem}" for channel, problem in problems.items())
@@ -160,6 +165,17 @@ def routes(context: Context) -> Iterator[Finding]:
             yield ok(f"route {name}: {rule.quorum} of {_people(rule)}, by {ways}")
     if profiles.stands_in:
         yield ok("route default is the shipped one")
+    if authority.glass:
+        yield _emergencies(authority)
+
+
+def _emergencies(authority: "Authority") -> Finding:
+    """Return who may act outside of every route, two of them together."""
+    left = {each.person for each in authority.left()}
+    named = one_line(", ".join(who for who in authority.glass if who not in left))
+    if len(set(authority.glass) - left) < 2:
+        return warning(f"break_glass names {named or 'nobody'}, and others who have left: it takes two", "Name others.")
+    return ok(f"outside of every route two of {named} may act, each with a key of their own (break_glass)")
 
 
 def on_call(context: Context) -> Iterator[Finding]:

@@ -159,7 +159,7 @@ class StoreDesk:
         """Return what was done outside of a route within the last day, for whoever looks."""
         found = self._store.events(type=events.GLASS_BROKEN.name, last=_EMERGENCIES)
         since = self._store.now() - _DAY_MS
-        return [broken_glass(entry.event) for entry in found if entry.event["at"] > since]
+        return [text for at, text in map(broken_glass, found) if at is None or at > since]
 
     def beside(self, channel: str) -> "StoreDesk":
         return StoreDesk(

@@ -3,6 +3,7 @@
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -11,7 +12,7 @@ from humanlayer_agent.approvals.conversation import describe
 from humanlayer_agent.approvals.model import Answer, VoteResult
 from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.audit import events
-from humanlayer_agent.channels.contract import Channel, Health
+from humanlayer_agent.channels.contract import Channel, Health, Retry
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.hub.channel_access import StoreDesk
 from humanlayer_agent.hub.digests import Digests
@@ -32,6 +33,9 @@ WATCHED = 10.0
 ROUND = 4
 """Jobs that are done before it looks at the store again: what is new must not wait for a long list."""
 
+WARN_AGAIN = 30.0
+"""Seconds before a warning is tried again where the service names none."""
+
 LAST = 3.0
 """Seconds to bring surfaces up to date at the end: buttons of a run that is over must not stay."""
 
@@ -44,6 +48,7 @@ class Server:
         held: whether the lease is still ours.
         say: takes lines about what happens.
         watched: whether the channel works is looked at often.
+        warnings: what is to be told to all who may decide; it outlives a server that ends.
 
     Attributes:
         problem: why the channel could not be started; "" where it could.
@@ -60,6 +65,7 @@ class Server:
         held: Callable[[], bool],
         say: Callable[[str], None],
         watched: bool = False,
+        warnings: deque[str] | None = None,
     ) -> None:
         self.problem = ""
         self._thread = threading.Thread(target=self._run, name=f"hub-{name}", daemon=True)
@@ -74,7 +80,8 @@ class Server:
         self._awake = threading.Event()
         self._channel: Channel | None = None
         self._notes: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._warnings: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._warnings: deque[str] = deque() if warnings is None else warnings
+        self._warn_at = float("-inf")
         self._well = True
         self._watched = watched
         self._last = Health(False, ("it is being started",))
@@ -94,7 +101,7 @@ class Server:
 
     def warn(self, text: str) -> None:
         """Have all who may decide told something at once, where the channel can do that; returns at once."""
-        self._warnings.put(text)
+        self._warnings.append(text)
         self._awake.set()
 
     def stop(self) -> None:
@@ -203,14 +210,22 @@ class Server:
                     self._say(f"a head of the log could not be posted: {describe(error)}")
 
     def _warn(self, channel: Channel) -> None:
-        """Tell what `warn` was given. The web inbox shows it by itself; the log has it in any case."""
-        while not self._warnings.empty():
-            text = self._warnings.get()
-            if warn := getattr(channel, "warn", None):
-                try:
-                    warn(text, self._authority.deciders())
-                except Exception as error:
-                    self._say(f"a warning could not be told: {describe(error)}")
+        """Tell what `warn` was given. The web inbox shows it by itself; the log has it in any case.
+
+        What can't be told now is told later: that it could not be must not be a way to act unseen.
+        """
+        warn = getattr(channel, "warn", None)
+        while self._warnings and time.monotonic() >= self._warn_at:
+            try:
+                if warn is not None:
+                    warn(self._warnings[0], self._authority.deciders())
+            except Retry as error:
+                self._warn_at = time.monotonic() + (error.after or WARN_AGAIN)
+                self._say(f"a warning can't be told now: {describe(error)} (again later)")
+                return
+            except Exception as error:
+                self._say(f"a warning could not be told: {describe(error)}")
+            self._warnings.popleft()
 
     def _finish(self, outbox: Outbox, channel: Channel, stories: Stories | None) -> None:
         """Settle what is left to settle, and tell what is left to tell, for a moment."""

@@ -12,7 +12,9 @@ from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.audit import events
+from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.channels.contract import DailyDigest, Schedule
+from humanlayer_agent.hub.outbox import UNREADABLE
 
 LATE = timedelta(hours=6)
 """So long after its time a digest is posted at the latest: a hub that begins later leaves it out."""
@@ -73,9 +75,8 @@ def digest(store: Store, authority: Authority, day: str, since: int, until: int)
     """Count what happened in a day."""
     recent = store.requests(last=MOST)
     asked = [each for each in recent if since <= each.created < until]
-    judged = [entry.event for entry in store.events(type=events.DECISION_EVALUATED.name, last=MOST)]
-    within = [event for event in judged if since <= int(event["at"]) < until]
-    denied = [event for event in within if event.get("verdict") == "deny"]
+    judged = list(map(_judged, store.events(type=events.DECISION_EVALUATED.name, last=MOST)))
+    within = [(verdict, rule) for at, verdict, rule in judged if since <= at < until]
     waiting = [each for each in recent if each.state == "pending"]
     took = [each.decided - each.created for each in asked if each.decided and each.state in _ANSWERED]
     halts = store.halts.standing(authority)
@@ -83,21 +84,35 @@ def digest(store: Store, authority: Authority, day: str, since: int, until: int)
         day=day,
         since=since,
         until=until,
-        judged=Counter(str(event.get("verdict")) for event in within),
+        judged=Counter(verdict for verdict, _ in within),
         endings=Counter("waiting" if each.state == "pending" else each.ending for each in asked),
         waiting=len(waiting),
         oldest=min((each.created for each in waiting), default=None),
         minutes=median(took) / 60_000 if took else None,
         answered=Counter(_name(authority, each) for each in asked if each.decided_by).most_common(TOP),
         asked_by=Counter(_rule(each.decision.rules) for each in asked).most_common(TOP),
-        denied_by=Counter(_rule(event.get("rules") or ()) for event in denied).most_common(TOP),
+        denied_by=Counter(rule for verdict, rule in within if verdict == "deny").most_common(TOP),
         grants=sum(grant.state(store.now()) == "active" for grant in store.grants.given()),
         stopped="every agent is stopped" if halts else "",
-        more=len(asked) == MOST or len(within) == MOST,
+        more=_cut_off([each.created for each in recent], since) or _cut_off([at for at, _, _ in judged], since),
     )
 
 
 _ANSWERED = ("approved", "rejected", "answered", "superseded")
+
+
+def _judged(entry: Entry) -> tuple[int, str, str]:
+    """Return when an action was judged, how, and by which rule; one that can't be read is of no day."""
+    try:
+        event = entry.event
+        return int(event["at"]), str(event.get("verdict")), _rule(event.get("rules") or ())
+    except UNREADABLE:
+        return -1, "", ""
+
+
+def _cut_off(moments: Sequence[int], since: int) -> bool:
+    """Tell whether what is counted may not be all since then: as many as are looked at, and none from before."""
+    return len(moments) >= MOST and min(moments, default=0) >= since
 
 
 def _name(authority: Authority, request: ApprovalRequest) -> str:

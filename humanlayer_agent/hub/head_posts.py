@@ -76,8 +76,9 @@ def alarm(store: Store, warn: Callable[[str], None], *, say: Callable[[str], Non
         nonlocal seen
         begins = seen is None
         for entry in store.events(type=GLASS_BROKEN.name, after=-1 if seen is None else seen):
-            if not begins or entry.event["at"] > store.now() - _RECENT_MS:
-                tell(broken_glass(entry.event))
+            at, text = broken_glass(entry)
+            if not begins or at is None or at > store.now() - _RECENT_MS:
+                tell(text)
             seen = entry.seq
         seen = -1 if seen is None else seen
 

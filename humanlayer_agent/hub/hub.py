@@ -6,6 +6,7 @@ What a hub does from time to time besides serving channels.
 import secrets
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -47,6 +48,9 @@ TICK = 0.2
 
 COOL = (1.0, 60.0)
 """Seconds before a channel that could not be started is tried again: at first, doubled each time, and at most."""
+
+WARNINGS = 50
+"""Warnings that a channel keeps until it can tell them; of more, the newest."""
 
 RECONCILED = 5.0
 """Seconds between two looks at what processes that are gone have left."""
@@ -137,10 +141,15 @@ class Hub:
                 slot.server.post(text)
 
     def warn(self, text: str) -> None:
-        """Have every channel that this hub serves tell all who may decide something at once; returns at once."""
+        """Have every channel that this hub serves tell all who may decide something at once; returns at once.
+
+        One that could not be started tells it once it can.
+        """
         for slot in self._slots:
             if slot.server is not None:
                 slot.server.warn(text)
+            elif slot.failures:
+                slot.warnings.append(text)
 
     def health(self) -> Mapping[str, Health]:
         """By channel: whether it works. One that another process serves is well as far as we know."""
@@ -215,6 +224,7 @@ class Hub:
             held=lambda: slot.lease.held,
             say=lambda line: self._tell(slot.name, line),
             watched=self._watched,
+            warnings=slot.warnings,
         )
 
     def _run(self, due: "_Due") -> None:
@@ -251,6 +261,7 @@ class _Slot:
         self.problem = ""
         self.failures = 0
         self.again_at = float("-inf")
+        self.warnings: deque[str] = deque(maxlen=WARNINGS)
 
     @property
     def alive(self) -> bool:

@@ -204,7 +204,8 @@ class Watch:
         try:
             self._server = _Server(("127.0.0.1", port), self._answer)
         except (OSError, OverflowError) as error:
-            raise ConfigError(f"--metrics {port}: can't be served at 127.0.0.1: {error}") from error
+            why = f"{getattr(error, 'strerror', None) or error}: name another port (0: any that is free)"
+            raise ConfigError(f"--metrics {port}: can't be served at 127.0.0.1: {why}") from error
         self._thread = threading.Thread(target=self._server.serve_forever, name="hub-metrics", daemon=True)
 
     @property

@@ -16,6 +16,7 @@ from humanlayer_agent.approvals.model import person as person_name
 from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry
+from humanlayer_agent.hub.outbox import UNREADABLE
 from humanlayer_agent.redaction.redactor import Redactor
 from humanlayer_agent.safe_text import one_line
 
@@ -75,7 +76,7 @@ class Stories:
             return []
         self._next = now + EVERY_MS
         found = (
-            self._story(request, now)
+            self._readable(request, now)
             for request in self._store.requests(state="settled", last=LOOKED_AT)
             if request.id not in self._told
         )
@@ -99,6 +100,14 @@ class Stories:
         self._told[request_id] = None
         while len(self._told) > _REMEMBERED:
             self._told.popitem(last=False)
+
+    def _readable(self, request: ApprovalRequest, now: int) -> Story | None:
+        """Return a story; None where somebody has written what nobody can read: nothing else waits because of that."""
+        try:
+            return self._story(request, now)
+        except UNREADABLE:
+            self._remember(request.id)
+            return None
 
     def _story(self, request: ApprovalRequest, now: int) -> Story | None:
         places = self._store.surfaces.presentations(request_id=request.id)

@@ -22,7 +22,7 @@ from humanlayer_agent.approvals.absences import (
     why_not_to,
     why_not_until,
 )
-from humanlayer_agent.approvals.authority import Authority, Removal
+from humanlayer_agent.approvals.authority import GLASS, Authority, Removal
 from humanlayer_agent.approvals.model import Approver, Refused
 from humanlayer_agent.approvals.store_interface import Record, Removed
 from humanlayer_agent.audit import events
@@ -200,7 +200,12 @@ _GIVEN = (
     "(SELECT request_id FROM vote WHERE person = ? AND answer = 'approve') ORDER BY given, id"
 )
 _UNUSED = "id IN (SELECT request_id FROM vote WHERE person = ? AND answer = 'approve')"
-_OWN_KEYS = "SELECT DISTINCT signer FROM vote WHERE person = ? AND channel = 'command-line' ORDER BY signer"
+_AT_TERMINAL = f"person = ? AND channel IN ('command-line', '{GLASS}')"
+_OWN_KEYS = (
+    f"SELECT signer FROM vote WHERE {_AT_TERMINAL} UNION "
+    f"SELECT signer FROM resumption WHERE {_AT_TERMINAL} ORDER BY signer"
+)
+"""Keys that answers, or words by which a stop is lifted, were signed with at a terminal of theirs."""
 _LEFT = "somebody who approved it has left"
 
 
@@ -237,7 +242,7 @@ class SQLPeople:
                 *(person, LAST),
             )
             grants = log.rows(_GIVEN, person)
-            keys = log.rows(_OWN_KEYS, person)
+            keys = log.rows(_OWN_KEYS, person, person)
         return Record(
             {row["answer"]: row["times"] for row in counted},
             tuple((row["at"], row["answer"], row["request_id"]) for row in newest),

@@ -31,9 +31,11 @@ from humanlayer_agent.store.transactions import Row, Transactions
 _TOLD = f"SELECT seq, hash, body FROM audit_event WHERE type = '{events.SUPERVISION_STOPPED.name}'"
 _LIFTED = (
     f"SELECT seq FROM audit_event WHERE type = '{events.SUPERVISION_RESUMED.name}' "
-    "AND json_extract(body, '$.resumption') = ? ORDER BY seq LIMIT 1"
+    "AND json_extract(body, '$.signature') = ? ORDER BY seq LIMIT 1"
 )
-"""The type is not bound: as one index is for a certain type, SQLite would prepare the statement anew for each value."""
+"""By its signature, which nobody could know before: a name can be put into an event long before there is such a stop.
+
+The type is not bound: as one index is for a certain type, SQLite would prepare the statement anew for each value."""
 
 
 class SQLHalts:
@@ -187,7 +189,7 @@ def _counted_then(log: Log, resumption: Resumption, authority: Authority | None)
     """Return the authority without those who had left when a stop was lifted: who leaves later stops nobody by that."""
     if authority is None or not log.left():
         return authority
-    found = log.rows(_LIFTED, resumption.id)
+    found = log.rows(_LIFTED, log.redactor().digest(resumption.signature))
     return log.counting(authority, before=found[0]["seq"] if found else None)
 
 

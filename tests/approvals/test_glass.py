@@ -1,5 +1,6 @@
 """Break-glass: two who are named for emergencies, each with a key of their own, outside of any route; and nobody else."""
 
+import hashlib
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -12,7 +13,9 @@ from humanlayer_agent.approvals.authority import GLASS, ApprovalRule, Authority,
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Denial, Execution, Permit, Refused
 from humanlayer_agent.audit import events
+from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.hub.channel_access import StoreDesk
 from humanlayer_agent.hub.head_posts import alarm
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.store.sqlite import SQLStore
@@ -81,6 +84,16 @@ def test_two_with_their_own_keys(store: SQLStore, ask: Any, sign: Any) -> None:
         (353, "ben", True, "break-glass: it burns"),
     ]
     assert store.verify().intact
+
+
+def test_the_key_of_who_only_ever_broke_glass_is_known_as_theirs(
+    store: SQLStore, ask: Any, sign: Any, team: Any
+) -> None:
+    sign(ask(), "ann")
+    assert store.people.record_of("ann").keys == (ANN_KEY.fingerprint,)
+    halt = store.halts.stop("os:cleo")
+    assert store.halts.resume([halt], glass("ben"), "break-glass: it burns", KNOWN, BEN_KEY) is None
+    assert store.people.record_of("ben").keys == (BEN_KEY.fingerprint,)
 
 
 def test_one_person_is_one_however_many_keys_and_identities(store: SQLStore, ask: Any, sign: Any) -> None:
@@ -217,6 +230,21 @@ def test_whoever_may_append_events_fills_nobodys_mail(store: SQLStore, clock: An
     store.record(events.GLASS_BROKEN, request="x" * 32, person="ann", reason="again")
     task.run()
     assert told[-1].endswith("again")
+
+
+def test_one_that_nobody_can_read_keeps_no_other_from_being_told(store: SQLStore) -> None:
+    with store.transaction() as ledger:
+        last = ledger.head()
+        assert last is not None
+        body = canonical({"type": events.GLASS_BROKEN.name, "seq": last.seq + 1, "prev": last.hash})
+        values = (last.seq + 1, hashlib.sha256(body).hexdigest(), body.decode())
+        ledger.change("INSERT INTO audit_event (seq, hash, body) VALUES (?, ?, ?)", *values)
+    store.record(events.GLASS_BROKEN, request="x" * 32, person="ann", reason="fire")
+    told: list[str] = []
+    alarm(store, told.append).run()
+    assert (len(told), "can't be read" in told[0], told[1].endswith("fire")) == (2, True, True)
+    desk = StoreDesk(store, "web", KNOWN, ANN_KEY)
+    assert desk.stopped() == "; ".join(told), "the inbox and the home show both"
 
 
 @pytest.mark.parametrize("named", [("ann",), ("ann", "ann"), ("ann", "nobody"), ("ann", "group:x")])

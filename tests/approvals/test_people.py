@@ -9,6 +9,7 @@ import pytest
 
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Removal
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Execution, Permit, Refused
+from humanlayer_agent.approvals.stop import Resumption, statement
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import seal
 from humanlayer_agent.errors import ConfigError, StoreError
@@ -173,6 +174,23 @@ def test_what_she_had_lifted_before_stays_so_and_later_she_lifts_nothing(store: 
     known = team.authority.trusting(other.fingerprint)
     assert halts.resume(halts.standing(known), BEN, "", known, other) is None
     assert halts.standing(known) == []
+
+
+def test_an_event_that_she_left_behind_makes_no_later_word_of_hers_count(store: SQLStore, team: Any) -> None:
+    """She has an event of a resumption written while she is there, and signs one by its name after she has left."""
+    halts, signer = store.halts, team.signer
+    store.record(events.SUPERVISION_RESUMED, halt="e" * 32, resumption="f" * 32)
+    remove(store, keys=(signer.fingerprint,))
+    halt = halts.stop("os:ben")
+    said = Resumption("f" * 32, halt.id, store.now(), ANN, "ann", signer=signer.fingerprint)
+    signed = signer.sign_text(statement(said))
+    with store.transaction() as ledger:
+        ledger.change(
+            "INSERT INTO resumption (id, halt, at, principal, person, channel, assurance, comment, signer, signature) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, '', ?, ?)",
+            *(said.id, said.halt, said.at, ANN.principal, "ann", ANN.channel, ANN.assurance, said.signer, signed),
+        )
+    assert [each.id for each in halts.standing(team.authority)] == [halt.id]
 
 
 def test_nobody_is_away_for_her_and_her_own_absence_is_over(store: SQLStore, team: Any, clock: Any) -> None:

@@ -42,6 +42,19 @@ def test_everything_that_is_said_has_to_be_so() -> None:
         assert routed(entry, **other) == "default"
 
 
+def test_it_holds_for_the_routes_of_other_rules_that_ask_too() -> None:
+    """Else what also falls under a rule with a route of its own would need fewer people than what does not."""
+    also = {"name": "careful", "also": ["default", {"quorum": 2}, {"name": "other", "also": ["default"]}]}
+    assert routed(Routing("pay", projects=("/srv/pay",)), route=also) == {
+        "name": "careful",
+        "also": ["pay", {"quorum": 2, "name": "pay"}, {"name": "other", "also": ["pay"]}],
+    }
+    two = {**ROUTES, "pay": ApprovalRule("pay", ("alice", "bob"), quorum=2)}
+    authority = Authority(PEOPLE, two, routing=(Routing("pay", projects=("/srv/pay",)),))
+    asked = replace(ASKED, route={"name": "careful", "also": ["default"]})
+    assert authority.rule_for(authority.routed(asked, Action("make", project="/srv/pay"))).quorum == 2
+
+
 def test_the_first_that_fits_counts() -> None:
     entries = (Routing("careful", severities=("high",)), Routing("pay", projects=("/",)))
     assert [routed(*entries, severity=each) for each in ("high", "low")] == ["careful", "pay"]
@@ -85,6 +98,18 @@ def test_the_entries_of_a_file(tmp_path: Path) -> None:
     file.write_text(FILE.replace("FOLDER", str(tmp_path / "link")))
     (made,) = authority_of(settings.load(file=file), "os:1:alice").routing
     assert made == Routing("pay", (str(tmp_path / "real"),), ("high",), ("a", "b-*"))
+
+
+def test_a_project_that_is_named_by_a_link_is_the_one_that_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "real" / "api").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    file = tmp_path / "channels.yaml"
+    for folder in ("link", "real"):
+        file.write_text(FILE.replace("FOLDER", str(tmp_path / folder)))
+        authority = authority_of(settings.load(file=file), "os:1:alice")
+        for project, route in (("link", "pay"), ("real/api", "pay"), ("link/api", "pay"), (".", "default")):
+            asked = Action("x", project=str(tmp_path / project), agent="a")
+            assert authority.routed(replace(ASKED, severity="high"), asked).route == route, (folder, project)
 
 
 @pytest.mark.parametrize(

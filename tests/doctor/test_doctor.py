@@ -518,6 +518,19 @@ def test_routes_that_nobody_can_answer(look: Look) -> None:
     assert "needs 2 approvals, and the people who may give one are 1" in said(look("routes"), "warning")
 
 
+def test_routes_of_who_has_left_and_who_may_act_outside_of_them(look: Look) -> None:
+    people = "people: {ann: {os_user: ann}, ben: {os_user: ben}, me: {os_user: me}}\nbreak_glass: [ann, ben]\n"
+    route = "{approvers: [ann], timeout: 1h, steps: [{to: terminal}]}"
+    channels = f"channels: {{terminal: {{type: terminal}}}}\nroutes: {{default: {route}}}\n"
+    user_file("channels.yaml", f"version: 1\n{people}{channels}")
+    assert "outside of every route two of ann, ben may act" in said(look("routes"), "ok")
+    with closing(SQLiteStore(default_store_path())) as store:
+        store.people.remove("ann", ["os:ann"], [], "os:ben")
+    found = look("routes")
+    assert "nothing can be approved by it: route default: everybody who could approve has left" in said(found, "failed")
+    assert "break_glass names ben, and others who have left: it takes two" in said(found, "warning")
+
+
 def test_routes_that_policies_name(look: Look) -> None:
     assert worst(look("routes.named")) == "ok"
     text = ALLOW.replace("allow, when", "ask, route: careful, when").replace(

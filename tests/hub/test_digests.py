@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from humanlayer_agent.audit import events
 from humanlayer_agent.channels.contract import Schedule
 from humanlayer_agent.channels.slack import message
+from humanlayer_agent.hub import digests
 from humanlayer_agent.hub.digests import Digests
 from humanlayer_agent.testing.approvers import ScriptedApprovers, answer
 from humanlayer_agent.testing.fake_slack import blocks as fake
@@ -66,17 +68,35 @@ def test_what_it_counts(store, day) -> None:
 
 
 def test_it_is_posted_once_a_day_and_channel(store, day) -> None:
-    digests = made(store, day, store.now())
-    one = digests.due()
+    mine = made(store, day, store.now())
+    one = mine.due()
     assert one is not None
-    digests.posted(one)
-    digests._next = 0
-    assert digests.due() is None
+    mine.posted(one)
+    mine._next = 0
+    assert mine.due() is None
     assert made(store, day, store.now()).due() is None, "another process"
-    other = Digests(store, "other", day, digests.schedule)
+    other = Digests(store, "other", day, mine.schedule)
     assert other.due() is not None
     assert [entry.event["day"] for entry in store.events(type="digest.posted")] == [one.day]
     assert store.verify().intact
+
+
+def test_judgements_that_nobody_can_read_are_of_no_day(store, day) -> None:
+    store.record(events.DECISION_EVALUATED, verdict="deny", rules=7)
+    store.record(events.DECISION_EVALUATED, verdict="deny", rules=["r9"])
+    found = digests.digest(store, day, "2026-03-10", store.now() - HOUR, store.now() + HOUR)
+    assert (found.judged["deny"], found.denied_by) == (1, [("r9", 1)])
+
+
+def test_it_says_that_there_was_more_also_where_something_came_after_the_day(store, day, monkeypatch) -> None:
+    monkeypatch.setattr(digests, "MOST", 3)
+    since, until = store.now() - HOUR, store.now() + HOUR
+    for _ in range(3):
+        store.record(events.DECISION_EVALUATED, verdict="allow", rules=["r1"])
+    assert digests.digest(store, day, "2026-03-10", since, until).more
+    assert digests.digest(store, day, "2026-03-10", since, store.now() - 1).more, "all that is looked at came later"
+    monkeypatch.setattr(digests, "MOST", 50)
+    assert not digests.digest(store, day, "2026-03-10", since, until).more
 
 
 def test_a_hub_that_begins_late_leaves_it_out(store, day) -> None:

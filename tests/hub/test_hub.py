@@ -9,6 +9,7 @@ from humanlayer_agent.approvals.authority import Step
 from humanlayer_agent.approvals.model import Approver
 from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.contract import Retry, Undeliverable
+from humanlayer_agent.errors import ChannelError
 from humanlayer_agent.hub.hub import Hub, Task
 from humanlayer_agent.keys.signing import process_signer
 from humanlayer_agent.testing.approvers import ScriptedApprovers, answer
@@ -613,3 +614,42 @@ def test_a_warning_goes_to_the_channel_that_can_with_all_who_may_decide(serve, s
     hub.warn("it burns")
     until(lambda: told, "the warning")
     assert told == [("it burns", ["alice", "bob"])]
+
+
+def test_a_warning_that_can_not_be_told_now_is_told_later(serve, store, board):
+    told, tries = [], []
+
+    class Busy(ScriptedChannel):
+        def warn(self, text, people):
+            tries.append(text)
+            if len(tries) < 3:
+                raise Retry("busy", after=0.01)
+            told.append(text)
+
+    hub = serve(build=lambda name: Busy(board, name), channels=["board"])
+    until(lambda: hub.serving, "the lease")
+    hub.warn("it burns")
+    until(lambda: told, "the warning")
+    assert (told, tries) == (["it burns"], ["it burns"] * 3)
+
+
+def test_a_channel_that_could_not_be_started_tells_what_happened_meanwhile(serve, store, board, monkeypatch):
+    monkeypatch.setattr("humanlayer_agent.hub.hub.COOL", (0.05, 0.05))
+    told, works = [], threading.Event()
+
+    class Loud(ScriptedChannel):
+        def warn(self, text, people):
+            told.append(text)
+
+    def build(name):
+        if not works.is_set():
+            raise ChannelError("it is down")
+        return Loud(board, name)
+
+    hub = serve(build=build, channels=["board"])
+    until(lambda: hub._slots[0].failures, "a failure")
+    until(lambda: hub._slots[0].server is None, "the time between two tries")
+    hub.warn("it burns")
+    works.set()
+    until(lambda: told, "the warning")
+    assert told == ["it burns"]

@@ -211,7 +211,7 @@ def test_only_loopback_and_a_port_that_is_taken(watch: Watch, store: Any, serve:
     assert watch.url.startswith("http://127.0.0.1:")
     taken = int(watch.url.rpartition(":")[2])
     for port in (taken, 70_000):
-        with pytest.raises(ConfigError, match="can't be served"):
+        with pytest.raises(ConfigError, match=r"can't be served at 127\.0\.0\.1: .*name another port"):
             Watch(store, serve(), ["board"], port)
 
 

@@ -90,6 +90,7 @@ class MailChannel:
         self._heads_to = settings.heads_to
         self._heads_every = settings.heads_every
         self._clock = clock
+        self._warned: tuple[str, set[str]] = ("", set())  # the warning that not all have got yet, and who has
         self._period = -1  # the last one that a head was sent in
 
     @property
@@ -178,19 +179,25 @@ class MailChannel:
         """Mail a warning to each of `people` who has an address, whatever becomes of those before.
 
         Raises:
-            ChannelError: it could not be sent to somebody.
+            ChannelError: it could not be sent to somebody. The same text goes only to those then who have not got it.
         """
+        if text != self._warned[0]:
+            self._warned = (text, set())
         failed: ChannelError | None = None
         mine = (name for each in people for name in each.identities if name.startswith(KIND))
         for address in dict.fromkeys(name.removeprefix(KIND) for name in mine):
+            if address in self._warned[1]:
+                continue
             try:
                 self._sender.send(
                     warning_message(text, address, self._letterhead), envelope_from=self._letterhead.sender
                 )
+                self._warned[1].add(address)
             except ChannelError as error:
                 failed = error
         if failed is not None:
             raise failed
+        self._warned = ("", set())
 
     # Replies
 

@@ -56,7 +56,7 @@ class _Merged:
     found: dict[str, dict[str, Any]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
     places: dict[tuple[str, str], yaml_positions.Document] = field(default_factory=dict)
     signers: set[str] = field(default_factory=set)
-    break_glass: list[str] = field(default_factory=list)
+    break_glass: "list[tuple[yaml_positions.Document, int, str]]" = field(default_factory=list)
     routing: "list[tuple[yaml_positions.Document, int, Routing]]" = field(default_factory=list)
     secrets: set[str] = field(default_factory=set)
     files: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ class _Merged:
                 self.found[kind][name] = value
                 self.places[kind, name] = document
         self.signers |= set(profile.signers)
-        self.break_glass += profile.break_glass
+        self.break_glass += ((document, n, each) for n, each in enumerate(profile.break_glass))
         self.routing = [*((document, n, each) for n, each in enumerate(profile.routing)), *self.routing]
         self.secrets |= set(profile.secrets)
         self.files.append(document.name)
@@ -120,7 +120,7 @@ def load(
     found = merged.found
     return Profiles(
         found["people"], found["groups"], found["channels"], found["routes"], frozenset(merged.signers),
-        tuple(dict.fromkeys(merged.break_glass)), tuple(each for _, _, each in merged.routing),
+        tuple(dict.fromkeys(who for _, _, who in merged.break_glass)), tuple(each for _, _, each in merged.routing),
         tuple(merged.files), tuple(ignored), stands_in,
     )  # fmt: skip
 
@@ -298,10 +298,7 @@ def _check_references(merged: _Merged) -> None:
                 raise merged.places["groups", name].error(
                     ("groups", name, n), f"nobody is called {member!r} under people"
                 )
-    for document, n, routing in merged.routing:
-        if routing.route not in found["routes"]:
-            known = did_you_mean(routing.route, found["routes"], "routes here:")
-            raise document.error(("routing", n, "route"), f"there is no route {routing.route!r}; {known}")
+    _check_listed(merged)
     for name, channel in found["channels"].items():
         if channel.type == "webhook" and getattr(found["channels"].get(channel.inbox), "type", "") != "web":
             why = f"{channel.inbox!r} is no channel of type web: answers to a webhook are given there"
@@ -320,6 +317,19 @@ def _check_references(merged: _Merged) -> None:
                 raise document.error((*at, "on_call"), "a terminal asks whoever is there: leave on_call out")
             for m, who in enumerate(step.approvers or ()):
                 _check_approver(document, (*at, "approvers", m), who, found)
+
+
+def _check_listed(merged: _Merged) -> None:
+    """Everybody who is named for emergencies, and each route that requests are led to, is there."""
+    found = merged.found
+    for document, n, who in merged.break_glass:
+        if who not in found["people"]:
+            known = did_you_mean(who, found["people"], "people here:")
+            raise document.error(("break_glass", n), f"nobody is called {who!r} under people; {known}")
+    for document, n, routing in merged.routing:
+        if routing.route not in found["routes"]:
+            known = did_you_mean(routing.route, found["routes"], "routes here:")
+            raise document.error(("routing", n, "route"), f"there is no route {routing.route!r}; {known}")
 
 
 def _check_webhooks(document: yaml_positions.Document, name: str, route: Any, channels: Mapping[str, Any]) -> None:

@@ -76,7 +76,10 @@ if TYPE_CHECKING:
     from humanlayer_agent.channels.contract import Schedule
 
 _T = TypeVar("_T")
-_Some = Annotated[list[_T], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
+_Some = Annotated[
+    list[_T],
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value, json_schema_input_type=_T | list[_T]),
+]
 """A list, of which one may be written without brackets."""
 
 

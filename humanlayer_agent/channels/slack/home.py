@@ -19,7 +19,7 @@ from humanlayer_agent.channels.slack.api import SlackApi
 from humanlayer_agent.channels.slack.blocks import Json
 from humanlayer_agent.channels.slack.message import Attachment, Shown
 from humanlayer_agent.channels.slack.seal import Seal
-from humanlayer_agent.errors import ChannelError, StoreError
+from humanlayer_agent.errors import ChannelError
 from humanlayer_agent.safe_text import one_line
 
 WAITING, DECIDED, GRANTS = 15, 10, 10
@@ -317,7 +317,7 @@ class Homes:
             self._failed(error)
             self.look()
             return error.after or 1.0
-        except StoreError as error:
+        except Exception as error:  # whatever stands in the store: who opens it next is to have a home
             self._failed(error)
         return 0.0
 

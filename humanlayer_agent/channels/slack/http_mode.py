@@ -2,7 +2,8 @@
 
 Whoever can reach that address can send something there, so a request counts only with Slack's signature over its exact
 bytes and its time (https://docs.slack.dev/authentication/verifying-requests-from-slack). A request that comes again, by
-whoever has seen it, gets the answer of the first one, and is not handled again.
+whoever has seen it, gets the answer of the first one, and is not handled again; one from before we began is refused,
+because another process may have handled it.
 """
 
 import asyncio
@@ -105,6 +106,7 @@ class RequestReceiver:
         self._known: OrderedDict[str, tuple[float, Future[Reply | None]]] = OrderedDict()
         self._refused: Counter[str] = Counter()
         self._taken = 0
+        self._begun = 0
 
     def start(self) -> None:
         """Serve the address. Returns once it can be reached.
@@ -112,6 +114,7 @@ class RequestReceiver:
         Raises:
             ChannelError: its port is taken, or the server does not begin.
         """
+        self._begun = int(self._clock())
         try:
             self._server.start(self._answer)
         except ChannelError as error:
@@ -211,6 +214,8 @@ class RequestReceiver:
         wanted = "v0=" + hmac.digest(self._address.secret.encode(), f"v0:{at}:".encode() + body, "sha256").hex()
         if not hmac.compare_digest(wanted, given):
             raise _Refused(401, "its signature does not fit")
+        if int(at) < self._begun:
+            raise _Refused(401, "its time is before this hub began")
         with self._lock:
             self._taken += 1
         return f"{at} {given}"

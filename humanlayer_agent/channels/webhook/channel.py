@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from humanlayer_agent.approvals.authority import Person
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref, Retry, Undeliverable
@@ -101,6 +102,12 @@ class WebhookChannel:
         """Tell how it went, once all is over."""
         self._send("told", outcome, _told(ref), "", {"story": list(lines), "head": head})
 
+    def warn(self, text: str, people: Sequence[Person]) -> None:
+        """Tell that somebody acted outside of a route."""
+        at, told = self._clock(), [person.id for person in people]
+        id_, body = event.warning(text, source=self._source, link=self._inbox, told=told, at=at)
+        self._transmit(id_, at, body)
+
     def health(self) -> Health:
         """Return whether the last event was taken. (To try it costs the other end an event.)"""
         with self._lock:
@@ -121,8 +128,11 @@ class WebhookChannel:
         at = self._clock()
         link = f"{self._inbox}/r/{outcome.request.id}"
         body = event.event(kind, outcome, number=number, source=self._source, link=link, told=told, at=at, more=more)
+        self._transmit(event.event_id(kind, outcome, number), at, body)
+
+    def _transmit(self, event_id: str, at: int, body: bytes) -> None:
         try:
-            self._post(event.event_id(kind, outcome, number), at // 1000, body)
+            self._post(event_id, at // 1000, body)
         except (Retry, Undeliverable) as error:
             with self._lock:
                 self._problem = str(error)

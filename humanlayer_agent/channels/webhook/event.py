@@ -4,6 +4,7 @@ They hold what every other channel shows, as data: no secrets, and no character 
 They have no way to answer; `link` leads to the inbox, where whoever follows it logs in.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,7 +17,9 @@ from humanlayer_agent.safe_text import one_line, visible
 
 MEDIA_TYPE = "application/cloudevents+json; charset=utf-8"
 TYPE = "humanlayer-agent.request."
-"""What the types of events begin with."""
+"""What the types of events about requests begin with."""
+WARNING = "humanlayer-agent.break-glass"
+"""The type of the one that is about none."""
 SHOWN = 4_000
 """Characters of a command that an event holds whole: an event should stay below 20 kB (Standard Webhooks)."""
 HEAD, TAIL = 2_000, 1_000
@@ -56,6 +59,21 @@ def event(
         "data": {**_data(outcome, link, told), **(more or {})},
     }
     return json.dumps(made, ensure_ascii=True).encode()
+
+
+def warning(text: str, *, source: str, link: str, told: Sequence[str], at: int) -> tuple[str, bytes]:
+    """Return an event that somebody acted outside of a route, and its id: the same for the same text."""
+    id_ = f"warning-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:32]}"
+    made = {
+        "specversion": "1.0",
+        "id": id_,
+        "source": source,
+        "type": WARNING,
+        "time": _time(at),
+        "datacontenttype": "application/json",
+        "data": {"text": _cut(one_line(text)), "told": [one_line(each) for each in told], "link": link},
+    }
+    return id_, json.dumps(made, ensure_ascii=True).encode()
 
 
 def event_id(kind: Kind, outcome: Outcome, number: str) -> str:

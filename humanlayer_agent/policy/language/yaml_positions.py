@@ -192,7 +192,7 @@ def explained(document: Document, error: ValidationError, model: type[BaseModel]
     if loc[:1] == ("lists",):
         loc = loc[:2] + loc[3:]  # without the tag of what it was taken for
     path = tuple(p for p in loc if isinstance(p, int) or not str(p).startswith(("function-", "list[")))
-    path = path or loc[:1]  # a key that is called like one of pydantic's own steps
+    path = _without_tags(document.data, path) or loc[:1]  # a key that is called like one of pydantic's own steps
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] in _UNKNOWN:
         key = str(path[-1])
@@ -214,12 +214,27 @@ def explained(document: Document, error: ValidationError, model: type[BaseModel]
     return document.error(path, message)
 
 
+def _without_tags(data: Any, path: Sequence[int | str]) -> tuple[int | str, ...]:
+    """Return a path without the steps that no file has: what a value was taken for, as the type of a channel says."""
+    found: list[int | str] = []
+    for number, part in enumerate(path):
+        if isinstance(data, dict) and part not in data and number < len(path) - 1:
+            continue
+        found.append(part)
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            data = None
+    return tuple(found)
+
+
 def _form(path: Sequence[Any]) -> str:
     """What is expected at a path, for people; "" where only its pattern says so."""
     return _FORMS.get(next((str(part) for part in reversed(path) if not isinstance(part, int)), ""), "")
 
 
 _FORMS = {
+    "at": "a time of day with two digits each, as 09:00",
     "hours": "from and to, with two digits each, as 08:00-18:00",
     "days": "a day or days, as mon or mon-fri",
     "tz": "a time zone, as Europe/Berlin",
@@ -253,10 +268,24 @@ _MESSAGES = {
 
 
 def _known_keys(location: tuple[Any, ...], model: Known) -> list[str]:
+    among: Any = None
     for part in location[:-1]:
-        if not isinstance(part, int):
-            model = _model_in(keys_with_types(model).get(part)) or model
+        if isinstance(part, int):
+            continue
+        if (tagged := _tagged(among, str(part))) is not None:
+            model = tagged
+        elif (found := keys_with_types(model).get(part)) is not None:
+            among, model = found, _model_in(found) or model
     return sorted(keys_with_types(model))
+
+
+def _tagged(annotation: Any, tag: str) -> type[BaseModel] | None:
+    """Return the one of several classes whose `type` is that."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        kind = annotation.model_fields.get("type")
+        return annotation if kind is not None and getattr(kind.annotation, "__args__", ()) == (tag,) else None
+    inner = getattr(annotation, "__args__", ())
+    return next((found for each in inner if (found := _tagged(each, tag)) is not None), None)
 
 
 def keys_with_types(model: Known) -> dict[str, Any]:

@@ -115,3 +115,15 @@ def test_a_warning_goes_to_each_who_may_decide_and_takes_no_head_its_turn(
     assert (first["To"], first["Subject"]) == ("cy@example.com", "Break-glass: somebody acted outside of a route")
     assert "ben signed" in first.get_content()
     assert second["To"] == KEEPER
+
+
+def test_a_warning_that_is_sent_again_goes_to_whom_it_did_not_reach(channel: MailChannel, smtp: SmtpServer) -> None:
+    people = [Person(name, (f"email:{name}@example.com",)) for name in ("ann", "cy")]
+    smtp.refuse = {"ann@example.com": "451 later"}
+    with pytest.raises(Retry):
+        channel.warn("BREAK-GLASS: ben signed.", people)
+    smtp.refuse = {}
+    channel.warn("BREAK-GLASS: ben signed.", people)
+    assert [each["To"] for each in smtp.received] == ["cy@example.com", "ann@example.com"]
+    channel.warn("BREAK-GLASS: ben signed.", people)
+    assert len(smtp.received) == 4, "it has happened again"

@@ -381,6 +381,21 @@ def test_slack_limits_publishing(world, show, slack) -> None:
     assert slack.called("views.publish")[:2] == ["ratelimited"] * 2
 
 
+def test_what_can_not_be_read_once_keeps_no_home_from_being_published_later(world, show, slack, monkeypatch) -> None:
+    show("make deploy")
+    held, failed = home.held, []
+
+    def once(*given: Any) -> Any:
+        if not failed:
+            failed.append(1)
+            raise TypeError("whatever stands there")
+        return held(*given)
+
+    monkeypatch.setattr(home, "held", once)
+    look(slack, "alice", "make deploy")
+    assert failed
+
+
 def test_an_app_without_a_home_goes_on(world, show, slack) -> None:
     request, surface = show("make deploy")
     slack.world.has_home = False

@@ -175,6 +175,7 @@ def test_a_forged_request(receive, slack, heard) -> None:
 
 def test_the_time_of_a_request(receive, slack, heard, clock) -> None:
     receive()
+    clock.now += 301
     for by, status in ((-301, 401), (-300, 200), (0, 200), (300, 200), (301, 401)):
         stamp = stamped(clock, by=by)
         assert slack.requests.send(BODY, headers=signed(SIGNING_SECRET, stamp, BODY))[0] == status, by
@@ -192,6 +193,18 @@ def test_a_replay_is_answered_and_not_handled(receive, slack, heard, clock) -> N
     assert slack.requests.send(BODY, headers=captured)[0] == 401
     assert len(heard.payloads) == 1
     assert len(heard.after) == 1
+
+
+def test_what_was_sent_before_this_process_began_is_not_handled_by_it(receive, slack, heard, clock) -> None:
+    """Another one may have handled it: who has seen it would stop every agent again by it."""
+    captured = signed(SIGNING_SECRET, stamped(clock), BODY)
+    receive().close(1.0)
+    clock.now += 1
+    receiver = receive()
+    assert slack.requests.send(BODY, headers=captured)[0] == 401
+    assert "before this hub began" in str(receiver.reception.facts["refused"])
+    assert slack.requests.send(BODY, headers=signed(SIGNING_SECRET, stamped(clock), BODY))[0] == 200
+    assert len(heard.payloads) == 1
 
 
 def test_a_replay_is_remembered_as_long_as_it_could_count(receive, slack, heard, clock) -> None:

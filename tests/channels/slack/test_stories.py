@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from humanlayer_agent.approvals.model import Outcome, Permit
+from humanlayer_agent.audit import events
 from humanlayer_agent.audit.heads import heads_in
 from humanlayer_agent.channels.contract import Schedule
 from humanlayer_agent.channels.slack.channel import SlackChannel
@@ -113,6 +114,16 @@ def test_what_slack_can_not_take_now_is_told_later(world, show, slack) -> None:
     assert (told(slack, surface), world.events(request, "presentation.told")) == ([], [])
     tell(world, stories)
     assert len(told(slack, surface)) == 1
+
+
+def test_an_event_that_nobody_can_read_keeps_no_other_story_from_being_told(world, show) -> None:
+    forged, _ = show("make forged")
+    world.store.record(events.VOTE_REFUSED, request=forged.id, approver="nobody")
+    request, _ = show("make deploy")
+    for each in (forged, request):
+        world.decide_elsewhere(each, "reject", "bob")
+    tell(world)
+    assert [len(world.events(each, "presentation.told")) for each in (forged, request)] == [0, 1]
 
 
 def test_a_message_that_was_deleted_is_no_reason_to_go_on(world, show, slack) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from humanlayer_agent.approvals.authority import Person
 from humanlayer_agent.channels import registry, settings
 from humanlayer_agent.channels.contract import Audience, Retry, Undeliverable
 from humanlayer_agent.channels.webhook.channel import WebhookChannel
@@ -91,6 +92,20 @@ def test_secrets_and_strange_characters_are_not_sent(world, receiver) -> None:
     assert "\\u{202e}" in text.lower()
     assert "\\x1b" in text
     assert body.isascii()
+
+
+def test_a_warning_is_about_no_request(world, receiver) -> None:
+    receiver.answers = [(503, {})]
+    people = [Person("ann", ("os:ann",)), Person("ben", ("os:ben",))]
+    with pytest.raises(Retry):
+        world.channel.warn("BREAK-GLASS: ann signed.\x1b[2J", people)
+    assert not world.channel.health().ok
+    world.channel.warn("BREAK-GLASS: ann signed.\x1b[2J", people)
+    (event,) = receiver.taken
+    assert (event["type"], event["data"]["told"]) == ("humanlayer-agent.break-glass", ["ann", "ben"])
+    assert event["data"]["text"].startswith("BREAK-GLASS: ann signed.")
+    assert "\x1b" not in event["data"]["text"]
+    assert {headers["webhook-id"] for _, headers, _ in receiver.asked} == {event["id"]}
 
 
 def test_a_long_command_is_told_as_far_as_there_is_room(world, receiver) -> None:

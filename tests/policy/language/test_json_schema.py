@@ -246,5 +246,18 @@ def test_mistakes_in_a_channels_file(text: str) -> None:
     assert faults(f"version: 1\n{text}", CHANNELS)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "routing: [{route: default, project: ~/pay}, {route: default, agent: 'nightly-*', severity: [high, critical]}]",
+        "break_glass: [ann, ben]",
+        "channels: {s: {type: slack, mode: http, post_to: C01, peers: [10.0.0.1], digest: {at: '09:00', tz: UTC}}}",
+        "channels: {h: {type: webhook, url: 'https://chat.example.com/hook'}}",
+    ],
+)
+def test_what_a_channels_file_may_say(text: str) -> None:
+    assert faults(f"version: 1\n{text}", CHANNELS) == []
+
+
 def test_there_are_sixty_mistakes() -> None:
     assert len(set(WRONG)) >= 60
