@@ -710,7 +710,8 @@ def clause(
             named = [
                 e
                 for e in [*(e for e in effects if e not in acts), *(packages if acts else ())]
-                if e.kind not in (*FILES[:-1], "network", "listen") and (e.operand or "")[:1] != "/"
+                if e.kind == "package"
+                or (e.kind not in (*FILES[:-1], "network", "listen") and (e.operand or "")[:1] != "/")
             ]
             answers = [called(e, value, lists) for e in named]
             so = answers if "any_in" in value else [YES - a for a in answers]

@@ -36,7 +36,12 @@ def named(command: SimpleCommand, effect: Effect | None) -> list[Effect]:
     effects = command.effects if effect is None else [effect]
     if any(_installs(each) for each in effects):
         effects = [*(each for each in effects if not _installs(each)), *_packages(command)]
-    return [e for e in effects if e.kind not in _PATHS_AND_HOSTS and not (e.operand or "").startswith("/")]
+    return [e for e in effects if e.kind not in _PATHS_AND_HOSTS and not _is_path(e)]
+
+
+def _is_path(effect: Effect) -> bool:
+    """Tell whether it is about a place, where that is no package, which may lie anywhere."""
+    return effect.kind != "package" and (effect.operand or "").startswith("/")
 
 
 def _installs(effect: Effect) -> bool:
