@@ -45,7 +45,7 @@ RECORDS: Mapping[str, tuple[str, tuple[Search, ...]]] = {
     ),
     "policies": ("Policies that judged", (Search("policy.loaded"),)),
     "stops": ("Stops of every agent", (Search("supervision"),)),
-    "log": ("Events about the log itself", (Search("audit"), Search("key"), Search("retention"))),
+    "log": ("Events about the log itself", (Search("audit"), Search("key"), Search("retention"), Search("hold"))),
 }
 """What a clause may refer to: its title, and the searches for the events that it is made of."""
 NOTICE = (

@@ -29,7 +29,7 @@ _ENDS = {
 _LAST_MS = 253_402_300_799_999
 """The last moment that a calendar has, as the end of what was before: a log can hold any number."""
 
-_LOG_EVENTS = ("audit.", "key.", "retention.")
+_LOG_EVENTS = ("audit.", "key.", "retention.", "hold.")
 
 
 def moment_of(event: Mapping[str, Any]) -> int:

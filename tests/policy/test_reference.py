@@ -32,6 +32,7 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.shell import (
+    ONCE,
     WAYS,
     WRITTEN,
     Catalog,
@@ -661,7 +662,7 @@ def clause(
         case "sql":
             return statements(value, command, effect, around)
         case "agent":
-            return yes(any(text["glob"] == around.agent for text in value))
+            return yes(any(text["glob"] == around.agent for text in value)) if around.agent else MAYBE
         case "tool":
             return tool(value)
         case "via" | "inside":
@@ -702,8 +703,15 @@ def clause(
             of = min if around.excuses else max
             return of([setting(e, value, lists, around) for e in effects if e.kind == "environment"], default=NO)
         case "names":
+            acts = [e for e in effects if e.kind == "package" and e.role in ("itself", "environment")]
+            packages = [e for e in command.effects if e.kind == "package" and e.role not in ("itself", "environment")]
+            lists_them = acts and (not packages or any((e.kind, e.role) == ("read", "option") for e in command.effects))
+            hidden = hidden or bool(lists_them)
             named = [
-                e for e in effects if e.kind not in (*FILES[:-1], "network", "listen") and (e.operand or "")[:1] != "/"
+                e
+                for e in [*(e for e in effects if e not in acts), *(packages if acts else ())]
+                if e.kind == "package"
+                or (e.kind not in (*FILES[:-1], "network", "listen") and (e.operand or "")[:1] != "/")
             ]
             answers = [called(e, value, lists) for e in named]
             so = answers if "any_in" in value else [YES - a for a in answers]
@@ -750,7 +758,7 @@ def over(value: Mapping[str, Any], lists: Mapping[str, Any], around: Around) -> 
         if units != [None] and holds(value["of"], command, None, lists, plain) == MAYBE:
             said.append(MAYBE)
         least, most = least + said.count(YES), most + len(said) - said.count(NO)
-        again = set(command.via) - {"sudo"} or {"loop", "function", "trap"} & set(command.inside)
+        again = not ONCE.issuperset(command.via) or {"loop", "function", "trap"} & set(command.inside)
         known = known and MAYBE not in said and not (again and set(said) != {NO} and said)
     if known and not most:
         return NO

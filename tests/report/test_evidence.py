@@ -182,6 +182,26 @@ def test_what_the_page_shows(entries: list[Entry], name: MapName) -> None:
     assert texts.count("--format jsonl | wc -l") >= sum(len(each.figures) for each in found.map.clauses)
 
 
+@pytest.mark.parametrize("name", MAPS)
+def test_emergencies_and_legal_holds_are_in_every_map(sealed: Any, name: MapName) -> None:
+    who = {"principal": "os:1:eve"}
+    log = sealed([
+        ("supervision.break-glass", {"request": "r1", "approver": who, "reason": "The site is down", "done": True}),
+        ("hold.placed", {"hold": "case-7", "run": "r", "approver": who}),
+        ("hold.lifted", {"hold": "case-7", "approver": who}),
+    ])  # fmt: skip
+    found = read(log, name)
+    named = {each for clause in found.map.clauses for each in clause.figures}
+    assert {each: found.counts[each] for each in named if found.counts[each]} == {
+        **dict.fromkeys(("held", "holds-lifted", "broken-glass"), 1),
+        **({"events": len(log)} if "events" in named else {}),
+    }
+    page = evidence_page(found)
+    assert "people-removed" in named
+    assert "The site is down" in page
+    assert "case-7" in page
+
+
 def test_the_data_has_all_that_the_page_has(entries: list[Entry]) -> None:
     found = read(entries, "eu-ai-act")
     data = evidence_as_json_data(found)

@@ -163,7 +163,10 @@ def _wanted(run: str | None, since: str | None, until: str | None) -> "Wanted":
     from humanlayer_agent.audit.search import moment
     from humanlayer_agent.report.facts import Wanted
 
-    return Wanted(run, *(None if said is None else moment(said, now_ms()) for said in (since, until)))
+    first, last = (None if said is None else moment(said, now_ms()) for said in (since, until))
+    if first is not None and last is not None and first >= last:
+        raise ConfigError(f"--since {since} is not before --until {until}: nothing lies between them")
+    return Wanted(run, first, last)
 
 
 def _print_evidence(found: "Evidence") -> None:

@@ -377,7 +377,7 @@ def _parse(states: frozenset[str]) -> Clause:
 
 def _agent(texts: Texts) -> Clause:
     wanted = TextSet(texts)
-    return lambda c, e, s: wanted.has(s.agent)
+    return lambda c, e, s: wanted.has(s.agent) if s.agent else MAYBE
 
 
 def _resolved(value: bool) -> Clause:

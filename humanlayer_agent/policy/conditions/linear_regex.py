@@ -393,8 +393,20 @@ def _instead_of_group(text: str) -> str:
     said = "groups that begin with (? are not understood, but for (?: and, as the first of all, (?i)"
     if text.startswith(("(?=", "(?!", "(?<=", "(?<!")):
         return f"{said}: what stands before or behind is not looked at. Say what must not match below `not`"
+    if text.startswith("(?P="):
+        return f"{said}{_NO_REFERENCE}"
     if text.startswith(("(?P<", "(?<", "(?'")):
         return f"{said}: a group needs no name here. Write (?:"
+    if text.startswith("(?>"):
+        return f"{said}: nothing is tried a second time here anyway. Write (?:"
+    if text.startswith("(?("):
+        return f"{said}: what follows can't depend on a group. Write the alternatives out"
+    if text.startswith("(?#"):
+        return f"{said}. Write a comment of YAML beside the pattern"
+    if text.startswith("(?x"):
+        return f"{said}: each blank counts. Leave out those that do not belong to the text"
+    if text.startswith("(?-"):
+        return f"{said}: without (?i) the case matters. Leave it out"
     if text.startswith("(?i"):
         return f"{said}: the case matters in all of a pattern, or nowhere in it"
     if text.startswith(("(?s", "(?m")):

@@ -29,9 +29,30 @@ MAX_PLACES = 256
 
 
 def named(command: SimpleCommand, effect: Effect | None) -> list[Effect]:
-    """The effects (or the one that is judged) that name something."""
+    """The effects (or the one that is judged) that name something.
+
+    That packages are installed at all is an effect too, of which the command's packages are the names.
+    """
     effects = command.effects if effect is None else [effect]
-    return [e for e in effects if e.kind not in _PATHS_AND_HOSTS and not (e.operand or "").startswith("/")]
+    if any(_installs(each) for each in effects):
+        effects = [*(each for each in effects if not _installs(each)), *_packages(command)]
+    return [e for e in effects if e.kind not in _PATHS_AND_HOSTS and not _is_path(e)]
+
+
+def _is_path(effect: Effect) -> bool:
+    """Tell whether it is about a place, where that is no package, which may lie anywhere."""
+    return effect.kind != "package" and (effect.operand or "").startswith("/")
+
+
+def _installs(effect: Effect) -> bool:
+    return effect.kind == "package" and effect.role in ("itself", "environment")
+
+
+def _packages(command: SimpleCommand) -> list[Effect]:
+    """The packages of a command, one of them unknown where a file or the project names them, or nobody does."""
+    packages = [each for each in command.effects if each.kind == "package" and not _installs(each)]
+    listed = any(each.kind == "read" and each.role == "option" for each in command.effects)
+    return packages if packages and not listed else [*packages, Effect("package", "operand", None, False, command.span)]
 
 
 def name_in(effect: Effect, patterns: Sequence[str]) -> int:

@@ -119,6 +119,9 @@ def milliseconds(value: Any) -> Any:
     return length
 
 
+_GROUP = re.compile(r"\(\?[a-z]*[):]")
+
+
 def listed(value: Any) -> Any:
     """Return a list of it, where it is none: one entry may stand without the list around it."""
     return value if isinstance(value, list) else [value]
@@ -127,7 +130,15 @@ def listed(value: Any) -> Any:
 def _some(values: Any) -> Any:
     if not values:
         raise ValueError("Value should have at least 1 item")
+    for each in values:
+        if isinstance(each, str) and (mistake := no_glob(each)):
+            raise ValueError(f"{mistake}. Here stand globs alone: write each name as it is")
     return values
+
+
+def no_glob(text: str) -> str:
+    """Say where a glob begins as regular expressions do: its author means another text than it stands for."""
+    return f"{text!r} begins as a regular expression, and is a glob" if _GROUP.match(text) else ""
 
 
 def _shown_listed(schema: dict[str, Any]) -> dict[str, Any]:

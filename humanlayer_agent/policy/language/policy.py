@@ -18,6 +18,7 @@ from humanlayer_agent.policy.language.field_types import (
     keys_of,
     listed,
     milliseconds,
+    no_glob,
     spelled,
 )
 from humanlayer_agent.shell import EFFECT_KINDS
@@ -150,7 +151,10 @@ class Text(Written):
 
     def mistake(self) -> str:
         """Say where it is not exactly one of the two."""
-        return "expected a glob, or {regex: ...}" if (self.glob is None) == (self.regex is None) else ""
+        if (self.glob is None) == (self.regex is None):
+            return "expected a glob, or {regex: ...}"
+        mistake = no_glob(self.glob or "")
+        return f"{mistake}. Write {{regex: {self.glob!r}}}" if mistake else ""
 
 
 Texts = Annotated[tuple[Text, ...], LISTED]
@@ -263,7 +267,9 @@ class Paths(Written):
 
 @dataclass(frozen=True, slots=True)
 class Among(Written):
-    """Hosts that are contacted, or what else an effect names (a package, a module): patterns, or `$name` of a list."""
+    """Hosts that are contacted, or what else an effect names (a package, a module): patterns, or `$name` of a list.
+    Which packages a file or the project names, and not the command, is unknown.
+    """
 
     __pydantic_config__ = spelled(any="any_in", none="none_in")
     FEWEST = 1

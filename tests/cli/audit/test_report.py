@@ -147,6 +147,7 @@ def test_only_a_part_is_told_but_all_is_verified(store: Path, export: Path, caps
         ([*JSON, "--export", "missing.jsonl"], "missing.jsonl"),
         ([*JSON, "--store", "a", "--export", "b"], "not both"),
         ([*JSON, "--since", "yesterday"], "is no time"),
+        ([*JSON, "--since", "2030-01-02", "--until", "2030-01-01"], "nothing lies between them"),
         (["--html", "/nowhere/at/all.html"], "can't be written"),
     ],
 )

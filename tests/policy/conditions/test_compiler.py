@@ -111,6 +111,12 @@ def test_clause(director_of: Callable[..., Director], when: str, command: str, e
         assert str(decision.verdict) == expected
 
 
+@pytest.mark.parametrize(("when", "verdict"), [("agent: mini", "ask"), ("not: {agent: mini}", "ask")])
+def test_an_agent_without_a_name_may_be_any(judge: Judge, when: str, verdict: str) -> None:
+    decision = judge(f"  - {{id: r, decision: deny, when: {{{when}}}}}\n", "ls")
+    assert (str(decision.verdict), decision.rules) == (verdict, ("r",))
+
+
 @pytest.mark.parametrize(
     ("when", "command"),
     [

@@ -25,10 +25,18 @@ PROJECT, HOME = "/nowhere/project", "/nowhere/home"
         ("effect: package, names: {any_in: [requests]}", "pip install flask", "allow"),
         ("effect: package, names: {any_in: ['types-*', re]}", "pip install types-toml", "deny"),
         ("effect: package, names: {any_in: [requests]}", "pip install $X", "ask"),
-        ("effect: package, role: operand, names: {none_in: [$known]}", "pip install flask", "deny"),
+        ("effect: package, names: {none_in: [$known]}", "pip install flask", "deny"),
+        ("effect: package, names: {none_in: [$known]}", "pip install numpy", "allow"),
+        ("effect: package, names: {none_in: [$known]}", "pip install numpy flask", "deny"),
+        ("effect: package, names: {none_in: [$known]}", "pip install $X", "ask"),
+        ("effect: package, names: {none_in: [$known]}", "pip install numpy -r more.txt", "ask"),
+        ("effect: package, names: {none_in: [$known]}", "pip install -r more.txt", "ask"),
+        ("effect: package, names: {none_in: [$known]}", "pip install numpy /srv/evil", "deny"),
+        ("effect: package, names: {none_in: [$known]}", "pip install numpy ./evil", "deny"),
+        ("effect: package, names: {none_in: [$known]}", "pip install numpy -f ./evil", "deny"),
+        ("effect: package, names: {any_in: [evil]}", "npm ci", "ask"),
+        ("effect: package, names: {any_in: [evil]}", "gem install evil", "ask"),
         ("effect: package, role: operand, names: {none_in: [$known]}", "pip install numpy", "allow"),
-        ("effect: package, role: operand, names: {none_in: [$known]}", "pip install numpy flask", "deny"),
-        ("effect: package, role: operand, names: {none_in: [$known]}", "pip install $X", "ask"),
         ("effect: system, names: {any_in: ['*.socket', ssh*]}", "systemctl stop sshd", "deny"),
         ("effect: system, names: {any_in: ['*.socket', ssh*]}", "systemctl stop cron", "allow"),
         ("effect: execute, role: module, names: {any_in: [frob.*]}", "python -m frob.server", "deny"),
@@ -58,6 +66,22 @@ def test_names(director_of: Callable[..., Director], when: str, command: str, ex
         assert str(decision.verdict) == expected
 
 
+@pytest.mark.parametrize(
+    ("command", "excused"),
+    [
+        ("pip install numpy", True),
+        ("pip install numpy pandas-x", True),
+        ("pip install numpy evil", False),
+        ("pip install -r more.txt", False),
+        ("pip install numpy -r more.txt", False),
+    ],
+)
+def test_packages_are_excused_by_their_names(director_of: Callable[..., Director], command: str, excused: bool) -> None:
+    rule = "  - {id: r, decision: deny, when: {effect: package}, unless: {names: {any_in: [$known]}}}\n"
+    director = director_of(rule, defaults="{unmatched: allow}", lists="{known: [numpy, 'pandas*']}")
+    assert ("r" not in director.evaluate(Action(command, cwd=PROJECT)).rules) is excused
+
+
 def test_an_allow_needs_the_name_for_certain(director_of: Callable[..., Director]) -> None:
     rule = "  - {id: r, decision: allow, when: {effect: package, names: {any_in: [numpy]}}}\n"
     director = director_of(rule)
@@ -78,6 +102,8 @@ def test_an_allow_needs_the_name_for_certain(director_of: Callable[..., Director
         ("{effect: package, names: {}}", "say which: any_in or none_in"),
         ("{effect: network, hosts: {}}", "say which: any_in or none_in"),
         ("{effect: package, names: {some: [x]}}", "unknown key 'some'; known here: any_in, none_in"),
+        ("{effect: package, names: {none_in: ['(?i)numpy']}}", "begins as a regular expression, and is a glob"),
+        ("{program: pip, operands: {any: ['(?i)num.*']}}", "Write {regex: '\\(\\?i\\)num"),
         ("{effect: package, names: {any_in: [$x]}}", r"the list \$x is not defined"),
         ("{effect: environment, env: {value_in: [/x]}}", "the key 'any' is missing"),
         ("{effect: environment, env: {any: [X], value_in: [$x]}}", r"the list \$x is not defined"),
