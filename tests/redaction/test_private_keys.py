@@ -26,12 +26,12 @@ from humanlayer_agent.redaction.redactor import Redacted, Redactor, redact
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker
 from humanlayer_agent.testing.conformance_rig import World
-from tests.channels.slack.conftest import rig, show, slack, world
+from tests.channels.slack.conftest import mode, rig, show, slack, world
 from tests.redaction.fresh_keys import KINDS, LEAST, NOTATIONS, SHAPELESS, FreshKey, armoured, cut, shown
 from tests.redaction.test_redact_channels import LETTERHEAD
 from tests.support.extent import ALL, some
 
-__all__ = ["rig", "show", "slack", "world"]
+__all__ = ["mode", "rig", "show", "slack", "world"]
 
 KEY = b"k" * 32
 NAMES = [*NOTATIONS]

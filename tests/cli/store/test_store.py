@@ -87,7 +87,8 @@ def test_the_doctor_looks_at_it(database: str, capsys: pytest.CaptureFixture[str
     assert found.status == "failed"
     assert "there is no store" in found.said
     said(capsys, "store", "init")
-    (found,) = doctor.opens(context)
+    found, machine = doctor.opens(context)
+    assert machine.status == "ok"
     assert found.status == "warning"
     assert "the role that owns it" in found.said
     assert [each.status for check in (doctor.anchor, doctor.log) for each in check(context)] == ["ok", "ok"]
