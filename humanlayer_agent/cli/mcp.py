@@ -56,8 +56,8 @@ mcp = Commands(
     Exit codes: 0 the client has gone, or Ctrl-C, 1 the server ended first, 2 usage or configuration.
 
     Examples: hla mcp --name git -- uvx mcp-server-git;  hla mcp --pass-env FORGE_TOKEN -- npx -y @example/forge;  hla
-    mcp --http https://mcp.example.org/mcp --bearer-env TOKEN;  hla mcp --listen 8931 --http https://mcp.example.org/mcp;
-    hla mcp ask --project ~/src/app""",
+    mcp --http https://mcp.example.org/mcp --bearer-env TOKEN;  hla mcp --listen 8931 --http
+    https://mcp.example.org/mcp;  hla mcp ask --project ~/src/app""",
     invoke_without_command=True,
     subcommand_metavar="-- SERVER... | COMMAND",
 )
