@@ -171,7 +171,12 @@ def test_a_hold_keeps_rows_and_files_until_it_is_released(
     assert "case 12" in capsys.readouterr().out
     assert main(["audit", "purge", *options]) == 0
     said = capsys.readouterr().out
-    for text in (f"held: run {run}", "kept by that: 1 requests", "would delete 0 requests", "files for 1 run or command"):
+    for text in (
+        f"held: run {run}",
+        "kept by that: 1 requests",
+        "would delete 0 requests",
+        "files for 1 run or command",
+    ):
         assert text in said
     (hold,) = store.holds.standing(build_authority())
     code, shown = typed("audit", "hold", "release", hold.id[:6], wanted="release", word="no")
