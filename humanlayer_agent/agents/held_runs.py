@@ -162,7 +162,7 @@ class HeldRuns:
 
     def _unknown(self, result: CommandResult) -> Iterator[str]:
         if result.filled:
-            yield "it wrote more than a held run may, and was ended"
+            yield "it wrote, or started, more than a held run may, and was ended"
         elif result.timed_out:
             yield f"it did not end within {self._seconds:.0f} s"
         elif result.returncode is None:

@@ -80,7 +80,7 @@ class CommandResult:
         network: how many connections were forwarded for it (`reached`), and how many were not (`refused`), by host.
         directory: where its shell was when it ended, for a `Caller`; "" where that is not known, or is only there for a
             confined command.
-        filled: it was ended because it had written more than it may.
+        filled: it was ended because it had written, or started, more than it may.
         tried: what it has tried that a held run can't show: "the network", "processes that go on".
     """
 

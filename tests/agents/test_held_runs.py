@@ -436,3 +436,13 @@ def test_what_lies_elsewhere_is_not_kept_and_that_is_said(gate: Gate, asked: Ask
     assert gate.run("rm old; echo x > /tmp/x; cat /tmp/x").note == THROWN_AWAY
     assert "what it wrote to /tmp" in asked.shown
     assert "x" not in gate.run("ls /tmp").output.splitlines()
+
+
+def test_what_starts_too_many_processes_is_ended(gate: Gate, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for root, whose processes no limit of the kernel counts."""
+    monkeypatch.setattr("humanlayer_agent.confine.held_run.overlay.MOST_PROCESSES", 100)
+    asked.answers = ["reject"]
+    with pytest.raises(ActionDenied):
+        gate.run("rm old; for i in $(seq 300); do sleep 20 & done; wait")
+    assert "it wrote, or started, more than a held run may, and was ended" in asked.shown
+    assert "a yes runs the command itself" in asked.shown

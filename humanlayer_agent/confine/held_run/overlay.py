@@ -17,9 +17,11 @@ from humanlayer_agent.confine.journal import MovedAside
 
 MOST_WRITTEN = 1 << 30
 """Bytes that a held run may write, in all; it is ended a moment after that."""
+MOST_PROCESSES = 2048
+"""Processes that may be added to the machine meanwhile: the kernel's limit for those of a user does not bind root."""
 _PYTHON = os.path.realpath(sys.executable)
 _SELDOM = 20
-"""A look at how much was written takes at most this part of the time."""
+"""A look at how much was written, and started, takes at most this part of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +58,25 @@ class Over:
 
 
 class _Fullness:
-    """How much lies in some layers, looked at now and then."""
+    """How much lies in some layers, and how many processes there are besides those of the first look, looked at now and
+    then.
+    """
 
     def __init__(self) -> None:
         self._next = 0.0
+        self._others: int | None = None
         self.reached = False
 
     def look(self, layers: Sequence[Over]) -> bool:
         now = time.monotonic()
         if now < self._next or self.reached:
             return self.reached
+        running = sum(name.isdigit() for name in os.listdir("/proc"))
+        if self._others is None:
+            self._others = running
+        if running - self._others > MOST_PROCESSES:
+            self.reached = True
+            return True
         entries = size = 0
         for layer in layers:
             for _, folders, files, folder in os.fwalk(layer.upper, onerror=None):
@@ -107,7 +118,7 @@ class LayeredEnclosure(Enclosure):
             yield [*map(os.fsencode, words), *argv], descriptors
 
     def is_full(self) -> bool:
-        """Tell whether more was written than a held run may."""
+        """Tell whether more was written, or started, than a held run may."""
         return self._fullness.look(self.layers)
 
 
