@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pexpect
 import pytest
 
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
@@ -167,6 +168,22 @@ class Machine:
             "SHELL": "/bin/bash",
             **({STORE_VARIABLE: store} if store else {}),
         }
+
+    def approve(self, request_id: str) -> None:
+        """Approve a request at a terminal of this user's, with the key that `make_key` made."""
+        child: Any = children.spawn(
+            sys.executable,
+            ["-m", "humanlayer_agent.cli", "requests", "approve", request_id],
+            env={**self.env, "LC_ALL": "C.UTF-8"},
+            timeout=PATIENCE,
+            encoding="utf-8",
+        )
+        child.expect_exact('Type "')
+        child.expect('([^"]+)"')
+        child.sendline(child.match[1])
+        child.expect_exact("Passphrase of your key: ")
+        child.sendline(PASSPHRASE)
+        child.expect(pexpect.EOF)
 
     @property
     def folder(self) -> Path:

@@ -3,23 +3,18 @@
 import os
 import shutil
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
 
-import pexpect
 import psycopg
 import pytest
 
 from humanlayer_agent.hooks import client, log_proof
 from humanlayer_agent.store.postgres.postgres_store import make_store
 from humanlayer_agent.store.postgres.structure import ROLES
-from humanlayer_agent.testing.patience import PATIENCE
 from tests.hooks.conftest import HOOK, Machine, Waiting
-from tests.support import children
-from tests.support.keys import PASSPHRASE, make_key
+from tests.support.keys import make_key
 from tests.support.postgres import LocalServer, local_server
 
 _TEAM = """\
@@ -83,19 +78,7 @@ def test_what_a_policy_says_is_proved_by_the_servers_log(agent: Machine, url: st
 def test_who_asks_is_answered_from_another_machine(agent: Machine, approver: Machine) -> None:
     one = Waiting(agent, "claude-code", "Bash", {"command": "curl https://x.invalid/b"}, session="s-wait", program=HOOK)
     request = one.request()
-    child: Any = children.spawn(
-        sys.executable,
-        ["-m", "humanlayer_agent.cli", "requests", "approve", request.id],
-        env={**approver.env, "LC_ALL": "C.UTF-8"},
-        timeout=PATIENCE,
-        encoding="utf-8",
-    )
-    child.expect_exact('Type "')
-    child.expect('([^"]+)"')
-    child.sendline(child.match[1])
-    child.expect_exact("Passphrase of your key: ")
-    child.sendline(PASSPHRASE)
-    child.expect(pexpect.EOF)
+    approver.approve(request.id)
     answered = one.answer()
     assert (answered.code, answered.verdict) == (0, "allow"), answered
     types = [entry.event["type"] for entry in one.store.events(request=request.id)]

@@ -1,35 +1,19 @@
 """`--ask wait`: the hook waits while a human answers elsewhere, and nothing is permitted once nobody waits for it."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pexpect
 import pytest
 
-from humanlayer_agent.testing.patience import PATIENCE, until
+from humanlayer_agent.testing.patience import until
 from tests.hooks.conftest import Machine, Waiting, short_of_time
-from tests.support import children
-from tests.support.keys import PASSPHRASE, make_key
+from tests.support.keys import make_key
 
 
 def test_a_human_approves_at_another_terminal(ask: Callable[..., Waiting], person: Machine) -> None:
     one = ask("curl https://x.invalid/approved")
     request = one.request()
-    child: Any = children.spawn(
-        sys.executable,
-        ["-m", "humanlayer_agent.cli", "requests", "approve", request.id],
-        env={**person.env, "LC_ALL": "C.UTF-8"},
-        timeout=PATIENCE,
-        encoding="utf-8",
-    )
-    child.expect_exact('Type "')
-    child.expect('([^"]+)"')
-    child.sendline(child.match[1])
-    child.expect_exact("Passphrase of your key: ")
-    child.sendline(PASSPHRASE)
-    child.expect(pexpect.EOF)
+    person.approve(request.id)
     answered = one.answer()
     assert (answered.code, answered.verdict) == (0, "allow"), answered
     types = [entry.event["type"] for entry in one.store.events(request=request.id)]
