@@ -56,7 +56,13 @@ async def on_loop(waits: Waits[T]) -> T:
             if turn is not None and turn.held:
                 # Not by way of the loop, which may be busy: whoever has the turn is to give it back.
                 talks = _Talks()
-                step = await _on_a_thread_of_its_own(partial(_while_talking, waits, go_on, turn, talks), talks)
+                talking = partial(_while_talking, waits, go_on, turn, talks)
+                try:
+                    step = await _on_a_thread_of_its_own(talking, talks)
+                except asyncio.CancelledError as cancelled:
+                    if talks.now is None:  # else a human still has the question before them, and the turn with it
+                        await _to_its_end(partial(_told, waits, cancelled))
+                    raise
             else:
                 step = await _or_told(waits, _to_its_end(partial(advanced, go_on)))
             if isinstance(step, End):

@@ -147,6 +147,34 @@ def test_a_cancelled_call_is_withdrawn(director: Director, tmp_path: Path) -> No
     run(main())
 
 
+def test_a_call_that_is_cancelled_just_when_it_begins_to_wait_for_others_is_withdrawn(
+    director: Director, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with made(director, tmp_path) as gate:
+            store, loop, cancelled = gate.gate.store, asyncio.get_running_loop(), threading.Event()
+            is_news = store.is_news
+
+            def cancel() -> None:
+                task.cancel()
+                cancelled.set()
+
+            def cancel_first(request_id: str) -> bool:
+                if not cancelled.is_set():
+                    loop.call_soon_threadsafe(cancel)
+                    assert cancelled.wait(60)
+                return is_news(request_id)
+
+            monkeypatch.setattr(store, "is_news", cancel_first)
+            task = asyncio.create_task(gate.decide("pay", {}))
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert cancelled.is_set()
+            assert [each.state for each in store.requests()] == ["withdrawn"]
+
+    run(main())
+
+
 def test_a_call_that_is_cancelled_while_it_runs_is_recorded(director: Director, tmp_path: Path) -> None:
     async def main() -> None:
         async with made(director, tmp_path) as gate:
