@@ -21,7 +21,7 @@ from typing import Any
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.audit import events
-from humanlayer_agent.audit.chain import Entry, seal
+from humanlayer_agent.audit.chain import BEGIN, Tip, seal
 from humanlayer_agent.audit.export import read_entries
 from humanlayer_agent.audit.verify import verify
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
@@ -54,12 +54,13 @@ def fields(number: int) -> dict[str, Any]:
 def to_file(path: Path) -> Callable[[int], None]:
     """Appends an event to a plain file of JSON lines."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    last: Entry | None = seal(None, events.AUDIT_OPENED, at=0, pid=1, fields={})
+    last = seal(0, BEGIN, events.AUDIT_OPENED, at=0, pid=1, fields={})
 
     def append(number: int) -> None:
         nonlocal last
         at = time.time_ns() // 1_000_000
-        last = seal(last, events.DECISION_EVALUATED, at=at, pid=os.getpid(), fields=fields(number))
+        tip = Tip(last.seq, last.hash)
+        last = seal(last.seq + 1, tip, events.DECISION_EVALUATED, at=at, pid=os.getpid(), fields=fields(number))
         os.write(descriptor, last.line)
         os.fsync(descriptor)
 

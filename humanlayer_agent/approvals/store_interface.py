@@ -35,7 +35,7 @@ from humanlayer_agent.audit.anchor import Loss
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.audit.heads import Head
-from humanlayer_agent.audit.verify import Verification
+from humanlayer_agent.audit.verify import Reached, Verification
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.redaction.redactor import Redactor
@@ -467,9 +467,9 @@ class Store(Protocol):
         *,
         heads: Sequence[Head] = (),
         progress: Callable[[int], None] = lambda count: None,
-        since: Head | None = None,
+        since: Reached | None = None,
     ) -> Verification:
-        """Check the whole chain, and every row of the tables against the events that made it. See `audit.verify`.
+        """Check all chains, and every row of the tables against the events that made it. See `audit.verify`.
 
         Args:
             heads: kept elsewhere.

@@ -1,7 +1,13 @@
-"""The hash chain: each event holds the hash of the one before it, in RFC 8785 canonical JSON.
+"""The hash chains: each event holds the hash of the one before it in its chain, in RFC 8785 canonical JSON.
 
-`seq` and `prev` are inside the hashed bytes. Order is by `seq`, never by time. There are no floats. Text that is
-not valid Unicode is written as base64 with an escaped form to read: no command can keep the log from being written.
+Each run has a chain of its own, so that no run waits for another to write; what is of no run that goes on is in the
+chain of the store. The events that a run starts and ends with are in that one too: a run's chain begins with the hash
+of the first, and the second says how far it went, so that no run can vanish. Logs of format 1 are one chain.
+
+`seq`, `chain`, `link` and `prev` are inside the hashed bytes: the place in the whole log, the chain (none: that of the
+store), the place in it, and the hash of the event before. Order is by `seq`, never by time; in the log of a server
+numbers may be missing, where something was not done in the end. There are no floats. Text that is not valid Unicode is written as
+base64 with an escaped form to read: no command can keep the log from being written.
 """
 
 import hashlib
@@ -13,15 +19,18 @@ from typing import Any
 from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.canonical_json import canonical, encodable
 
-FORMAT = 1
+FORMAT = 2
 """The version of the event format, in each event as `v`."""
 
 GENESIS = "0" * 64
 """`prev` of the first event."""
 
+STORE = ""
+"""The chain of what is of no run that goes on."""
+
 _LIMIT = 2**53
 
-_OURS = frozenset({"v", "seq", "prev", "type", "code", "at", "pid"})
+_OURS = frozenset({"v", "seq", "chain", "link", "prev", "type", "code", "at", "pid"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +53,28 @@ class Entry:
         return b'{"e":' + self.body + b',"h":"' + self.hash.encode() + b'"}\n'
 
 
-def seal(last: Entry | None, kind: EventType, *, at: int, pid: int, fields: Mapping[str, Any]) -> Entry:
-    """The entry that follows `last`.
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """The newest event of a chain: its place there, and its hash."""
+
+    link: int
+    hash: str
+
+
+BEGIN = Tip(-1, GENESIS)
+"""The tip of the store's chain before its first event."""
+
+
+def seal(
+    seq: int, tip: Tip, kind: EventType, *, chain: str = STORE, at: int, pid: int, fields: Mapping[str, Any]
+) -> Entry:
+    """The entry that follows `tip`.
 
     Args:
-        last: the newest entry, read under the same lock that the new one is written under; None for the first.
+        seq: its place in the log.
+        tip: the newest event of its chain, read under the same lock that the new one is written under.
         kind: what happened.
+        chain: the run whose chain it is in.
         at: when, milliseconds since the epoch.
         pid: the process that says so.
         fields: everything else; None values are left out.
@@ -57,29 +82,41 @@ def seal(last: Entry | None, kind: EventType, *, at: int, pid: int, fields: Mapp
     Raises:
         ValueError: a field that can't be part of an event (a float, an integer beyond 2**53, a reserved name).
     """
-    seq = last.seq + 1 if last else 0
-    body = _body(kind, seq, last.hash if last else GENESIS, at, pid, fields)
+    body = _body(kind, seq, chain, tip.link + 1, tip.hash, at, pid, fields)
     return Entry(seq, hashlib.sha256(body).hexdigest(), body)
 
 
-def unsealed(kind: EventType, *, mark: str, pid: int, fields: Mapping[str, Any]) -> str:
+def unsealed(kind: EventType, *, chain: str, mark: str, pid: int, fields: Mapping[str, Any]) -> str:
     """The body of an event that a database seals by itself, which alone knows its place and its time.
 
     Args:
-        mark: a text that stands nowhere else. Where the database writes `seq`, `prev` and `at`, there stands the JSON
-            string of it with that name behind.
+        chain: the run whose chain it is in.
+        mark: a text that stands nowhere else. Where the database writes `seq`, `link`, `prev` and `at`, there stands
+            the JSON string of it with that name behind.
 
     Raises:
         ValueError: as for `seal`.
     """
-    return _body(kind, f"{mark}seq", f"{mark}prev", f"{mark}at", pid, fields).decode()
+    return _body(kind, f"{mark}seq", chain, f"{mark}link", f"{mark}prev", f"{mark}at", pid, fields).decode()
 
 
-def _body(kind: EventType, seq: int | str, prev: str, at: int | str, pid: int, fields: Mapping[str, Any]) -> bytes:
+def _body(
+    kind: EventType,
+    seq: int | str,
+    chain: str,
+    link: int | str,
+    prev: str,
+    at: int | str,
+    pid: int,
+    fields: Mapping[str, Any],
+) -> bytes:
     if reserved := _OURS & fields.keys():
         raise ValueError(f"event {kind.name}: field names {sorted(reserved)} are reserved")
     event = {name: loggable(value) for name, value in fields.items() if value is not None}
-    event |= {"v": FORMAT, "seq": seq, "prev": prev, "type": kind.name, "code": kind.code, "at": at, "pid": pid}
+    event |= {"v": FORMAT, "seq": seq, "link": link, "prev": prev}
+    event |= {"type": kind.name, "code": kind.code, "at": at, "pid": pid}
+    if chain != STORE:
+        event["chain"] = chain
     return canonical(event)
 
 

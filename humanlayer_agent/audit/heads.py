@@ -6,11 +6,14 @@ writes the log can't reach it (a chat, a mailbox, another machine) shows both.
 Ed25519: has a key signed this?
 """
 
+import hashlib
 import re
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol
 
+from humanlayer_agent.audit.chain import Tip
 from humanlayer_agent.canonical_json import canonical
 
 
@@ -30,8 +33,8 @@ EVERY_EVENTS = 1_000
 EVERY_MS = 60_000
 """A head is written after so many events, and where something is written so long after the last one."""
 
-_PURPOSE = "humanlayer-agent head 1"
-_BEGIN = "hla-head-1"
+_PURPOSE = "humanlayer-agent head"
+_BEGIN = "hla-head-"
 
 KeyKind = Literal["user", "process"]
 
@@ -50,7 +53,8 @@ class Head:
     """The newest event of a log at one time (ms): its number, its hash, and how many events there are.
 
     `signer` is the fingerprint of the key that made `signature`; `key` says whose that is: the user's own, from a file,
-    or one that only the process had which wrote it. `store` identifies the log.
+    or one that only the process had which wrote it. `store` identifies the log. `root` stands for the newest events of
+    all chains (`root_of`); heads of format 1, and those that say nothing but that one event stood there, have none.
     """
 
     store: str
@@ -61,24 +65,50 @@ class Head:
     key: KeyKind = "process"
     signer: str = ""
     signature: str = ""
+    root: str = ""
 
     def fields(self) -> dict[str, Any]:
         """As an `audit.head` event holds it."""
-        whole = asdict(self)
+        whole = _said(self)
         return {"signer": whole.pop("signer"), "head_signature": whole.pop("signature"), "head": whole}
+
+
+def _said(head: Head) -> dict[str, Any]:
+    """Return what a head says, without a root that it does not have."""
+    return {name: value for name, value in asdict(head).items() if name != "root" or value}
+
+
+def _format(head: Head) -> int:
+    return 2 if head.root else 1
+
+
+def root_of(tips: Mapping[str, Tip]) -> str:
+    """Return the root (hex) of the Merkle tree over the newest events of all chains, in the order of their names.
+
+    The tree is that of RFC 9162, section 2.1.1, with SHA-256. A leaf is the canonical JSON of `[chain, link, hash]`.
+
+    Example:
+        >>> root_of({"": Tip(0, "ab")})[:16], root_of({"": Tip(0, "ab"), "r": Tip(1, "cd")})[:16]
+        ('078961807a84441e', '2023c1a6b8cb72d6')
+    """
+    leaves = (canonical([chain, tip.link, tip.hash]) for chain, tip in sorted(tips.items()))
+    level = [hashlib.sha256(b"\0" + leaf).digest() for leaf in leaves]
+    while len(level) > 1:
+        pairs = (level[at : at + 2] for at in range(0, len(level), 2))
+        level = [hashlib.sha256(b"\1" + b"".join(pair)).digest() if len(pair) == 2 else pair[0] for pair in pairs]
+    return level[0].hex() if level else hashlib.sha256().hexdigest()
 
 
 def statement(head: Head) -> bytes:
     """Return the text that is signed: canonical JSON of everything but the signature."""
-    said = asdict(head) | {"purpose": _PURPOSE}
+    said = _said(head) | {"purpose": f"{_PURPOSE} {_format(head)}"}
     del said["signer"], said["signature"]
     return canonical(said)
 
 
 def signed(head: Head, signer: Signs) -> Head:
     """`head` with the signature of `signer`."""
-    signature = signer.sign_text(statement(head))
-    return Head(head.store, head.seq, head.hash, head.count, head.time, head.key, signer.fingerprint, signature)
+    return replace(head, signer=signer.fingerprint, signature=signer.sign_text(statement(head)))
 
 
 def is_signed(head: Head) -> bool:
@@ -92,7 +122,7 @@ def head_in(event: dict[str, Any]) -> Head | None:
         said = event["head"]
         head = Head(**said, signer=event["signer"], signature=event["head_signature"])
         numbers = (head.seq, head.count, head.time)
-        texts = (head.store, head.hash, head.key, head.signer, head.signature)
+        texts = (head.store, head.hash, head.key, head.signer, head.signature, head.root)
     except (KeyError, TypeError):
         return None
     fine = all(type(number) is int for number in numbers) and all(type(text) is str for text in texts)
@@ -109,7 +139,7 @@ def head_text(head: Head) -> str:
         >>> head_text(Head("5f", 41, "ab", 42, 1700000000000))
         'hla-head-1 store=5f seq=41 hash=ab count=42 time=1700000000000 key=process signer= signature='
     """
-    return " ".join([_BEGIN, *(f"{name}={value}" for name, value in asdict(head).items())])
+    return " ".join([f"{_BEGIN}{_format(head)}", *(f"{name}={value}" for name, value in _said(head).items())])
 
 
 def head_line(head: Head) -> str:
@@ -129,18 +159,24 @@ _FIELDS = {
     "store": _HEX % 32, "seq": r"\d{1,16}", "hash": _HEX % 64, "count": r"\d{1,16}", "time": r"\d{1,16}",
     "key": r"user|process", "signer": _HEX % 64, "signature": _HEX % 128,
 }  # fmt: skip
-_TEXT = re.compile(rf"{_BEGIN}\s+" + r"\s+".join(rf"{name}=(?P<{name}>{form})" for name, form in _FIELDS.items()))
+
+
+def _form(space: str) -> re.Pattern[str]:
+    said = space.join(f"{name}=(?P<{name}>{form})" for name, form in _FIELDS.items())
+    return re.compile(rf"{_BEGIN}(?:1|(?P<two>2)){space}{said}(?(two){space}root=(?P<root>{_HEX % 64}))")
+
+
+_TEXT, _CLOSE = _form(r"\s+"), _form("")
 _WRAPPED = re.compile(r"=?\r?\n(?:> ?)*[ \t]*")
 
 
 def heads_in(text: str) -> list[Head]:
     """Every head in a text: a chat message, a mail (wrapped and quoted ones too), lines of an export."""
     found = [*_TEXT.finditer(text)] or [*_TEXT.finditer(_WRAPPED.sub(" ", text))]
-    # A mail may be wrapped within the long hexadecimal numbers.
-    found = found or [*_TEXT.finditer(re.sub(r"(?<=[0-9a-f]) (?=[0-9a-f]+\b(?!=))", "", _WRAPPED.sub(" ", text)))]
+    found = found or [*_CLOSE.finditer("".join(_WRAPPED.sub("", text).split()))]  # a mail may be wrapped within words
     heads = []
     for each in found:
-        said: dict[str, Any] = each.groupdict()
+        said: dict[str, Any] = {name: value for name, value in each.groupdict("").items() if name != "two"}
         heads.append(Head(**said | {name: int(said[name]) for name in ("seq", "count", "time")}))
     return heads + _of_export(text)
 

@@ -178,7 +178,7 @@ def log(context: Context) -> Iterator[Finding]:
         return
     try:
         checked = last_whole(store)
-        found = store.verify(since=checked.head if checked else None)
+        found = store.verify(since=checked.reached if checked else None)
     except StoreError as error:
         yield failed(str(error), "Restore the file from a copy, and find out what happened.")
         return

@@ -223,7 +223,7 @@ def _counted(made: Evidence, entries: Iterable[Entry]) -> Iterator[Entry]:
         search = replace(each.search, since=wanted.since, until=wanted.until, run=wanted.run)
         by_type[search.kind or ""].append(replace(each, search=search))
     for entry in entries:
-        if not made.integrity.problem and entry.seq >= made.integrity.count:
+        if not made.integrity.problem and entry.seq > made.integrity.last:
             return  # written after it was verified
         yield entry
         try:

@@ -14,7 +14,8 @@ Level = Literal["good", "warn", "bad"]
 class Integrity:
     """What the verifier says: `problem` is "" for a log that is intact, else `kind` says what is wrong (gap, torn,
     tampered). `witnessed` is the newest event of which a head was kept elsewhere (None: there is none). `source` is the
-    store or the file, `details` further lines."""
+    store or the file, `details` further lines. `last` is the newest event that is intact, and `digest` is that of all of
+    them (`Verification`)."""
 
     source: str
     count: int
@@ -24,6 +25,8 @@ class Integrity:
     witnessed: int | None = None
     kind: str = "intact"
     details: tuple[tuple[str, str], ...] = ()
+    last: int = -1
+    digest: str = ""
 
     @property
     def level(self) -> Level:
@@ -54,13 +57,13 @@ class Integrity:
         """The meaning of that, in a sentence or two."""
         if self.problem:
             return f"{self.problem}. Up to there the events are as they were written; from there on nothing is proven."
-        chained = "Every event hashes to what the next one names."
+        chained = "Every event hashes to what the next one of its chain names."
         if self.witnessed is None:
             return (
                 f"{chained} No head of this log that is kept elsewhere was compared, so events cut from its end would "
                 "not show."
             )
-        later = self.count - 1 - self.witnessed
+        later = self.last - self.witnessed
         rest = {0: "", 1: " One event is newer than it."}.get(later, f" {later:,} events are newer than it.")
         return f"{chained} A signed head that was kept elsewhere is that of this log.{rest}"
 
@@ -86,4 +89,6 @@ def integrity(found: Verification, source: str, heads: Sequence[Head] = ()) -> I
         bad_seq=found.bad_seq,
         witnessed=max((head.seq for head in heads), default=None) if found.intact else None,
         details=tuple(details),
+        last=found.last,
+        digest=found.digest,
     )

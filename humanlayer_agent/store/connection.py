@@ -112,6 +112,12 @@ class Database:
                 self._undo(connection)
                 raise
 
+    def settled(self) -> int:
+        """Return the newest event (-1: there is none) before which no other can come any more: one writes at a time."""
+        with self.read() as connection:
+            (newest,) = connection.execute("SELECT coalesce(max(seq), -1) FROM audit_event").fetchone()
+            return int(newest)
+
     @contextmanager
     def purge(self) -> Iterator[sqlite3.Connection]:
         """The same, for one that deletes: what it deletes is overwritten in the file."""

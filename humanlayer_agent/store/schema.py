@@ -17,7 +17,7 @@ from humanlayer_agent.errors import StoreError, StoreTampered
 APPLICATION_ID = 0x484C4131
 """Marks the file as ours in its header ("HLA1")."""
 
-_DIGESTS = {14: "596f4b5dfbaac36db07147b6ad409a85d8005b9a7f1e7e38e78b876a875d3f13"}
+_DIGESTS = {15: "041d1f6dd1b38cbc47f8fb3c036f3b461d8e65ae2c4b1ebe61af516033c2aaba"}
 """Of the newest schema: running the scripts to find out what it is takes longer than most commands have."""
 
 _STATISTICS = {

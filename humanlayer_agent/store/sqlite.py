@@ -37,7 +37,7 @@ from humanlayer_agent.audit.anchor import Loss, anchor_file, anchor_of
 from humanlayer_agent.audit.chain import GENESIS, Entry
 from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.audit.heads import Head
-from humanlayer_agent.audit.verify import Verification, verify
+from humanlayer_agent.audit.verify import Reached, Verification, verify
 from humanlayer_agent.errors import LOST, AgentsStopped, ConfigError, RunLost, StoreError, StoreTampered
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
@@ -100,7 +100,7 @@ def read_events(
     Every statement names only what was asked for: with `:run IS NULL OR run = :run` SQLite reads the whole log.
     """
     if type is None or "." in type or run is not None or request is not None:
-        return _paged(database, *_narrowed(run, request, type), after, last)
+        return _paged(database, *_narrowed(run, request, type), after, last, database.settled())
     return _family(database, type, after, last)
 
 
@@ -120,8 +120,8 @@ def _narrowed(run: str | None, request: str | None, type: str | None) -> tuple[s
 
 def _family(database: Transactions, family: str, after: int, last: int | None) -> Iterator[Entry]:
     """The events of one family: those of its types, each found by the index, as one row."""
+    newest = database.settled()
     with database.read() as connection:
-        (newest,) = connection.execute("SELECT max(seq) FROM audit_event").fetchone()
         types = connection.execute(
             "WITH RECURSIVE kind (type) AS (SELECT min(type) FROM audit_event WHERE type >= ?1 || '.' AND type < ?1 "
             "|| '/' UNION ALL SELECT (SELECT min(type) FROM audit_event WHERE type > kind.type AND type < ?1 || '/') "
@@ -129,15 +129,16 @@ def _family(database: Transactions, family: str, after: int, last: int | None) -
             (family,),
         ).fetchall()
     # Each type is read at a moment of its own: without `newest`, an event could be told, and one before it be missed.
-    of_each = [_paged(database, "type = ? AND seq <= ? AND ", [row["type"], newest], after, last) for row in types]
+    of_each = [_paged(database, "type = ? AND ", [row["type"]], after, last, newest) for row in types]
     merged = heapq.merge(*of_each, key=lambda entry: entry.seq)
     return merged if last is None else iter(deque(merged, maxlen=last))
 
 
 def _paged(
-    database: Transactions, condition: str, values: Sequence[Any], after: int, last: int | None
+    database: Transactions, condition: str, values: Sequence[Any], after: int, last: int | None, newest: int
 ) -> Iterator[Entry]:
-    """The events after one that `condition` (our own text, with AND at its end) holds for."""
+    """The events after one, up to `newest`, that `condition` (our own text, with AND at its end) holds for."""
+    condition, values = f"{condition} seq <= ? AND", [*values, newest]
     if last is not None:
         with database.read() as connection:
             first = connection.execute(
@@ -177,12 +178,12 @@ def read_verified(
     *,
     heads: Sequence[Head] = (),
     progress: Callable[[int], None] = lambda count: None,
-    since: Head | None = None,
+    since: Reached | None = None,
 ) -> Verification:
-    """Check the whole chain, and every row of the tables against the events that made it; `told` hears all of it.
+    """Check all chains, and every row of the tables against the events that made it; `told` hears all of it.
 
     Args:
-        since: only from the event that this head names on, and the rows that are told of there.
+        since: only from the event that its head names on, and the rows that are told of there.
     """
     try:
         return _verified(database, told, heads, progress, since)
@@ -191,22 +192,27 @@ def read_verified(
 
 
 def _verified(
-    database: Transactions, told: Agreement, heads: Sequence[Head], progress: Callable[[int], None], since: Head | None
+    database: Transactions,
+    told: Agreement,
+    heads: Sequence[Head],
+    progress: Callable[[int], None],
+    since: Reached | None,
 ) -> Verification:
+    newest = database.settled()
     with database.read() as connection:
-        first = since.seq if since else -(2**63)  # a number below 0 shows as well
+        first = since.head.seq if since else -(2**63)  # a number below 0 shows as well
         rows = connection.execute(
             "SELECT seq, hash, body FROM audit_event NOT INDEXED WHERE seq >= ? ORDER BY seq", (first,)
         )
         listened = told.listen(entry_of(row) for row in rows)
-        found = verify(listened, heads=heads, progress=progress, since=since)
+        found = verify(listened, heads=heads, progress=progress, since=since, until=newest)
         if not found.intact:  # no event is ever taken out of the table: a gap in it was made
             return replace(found, kind="tampered")
         difference = told.first_difference(connection)
     if difference is None:
         return found
     seq, problem = difference
-    return replace(found, bad_seq=found.count if seq is None else seq, problem=problem, kind="tampered")
+    return replace(found, bad_seq=found.last + 1 if seq is None else seq, problem=problem, kind="tampered")
 
 
 def entry_of(row: Row) -> Entry:
@@ -658,19 +664,19 @@ class SQLStore:
         *,
         heads: Sequence[Head] = (),
         progress: Callable[[int], None] = lambda count: None,
-        since: Head | None = None,
+        since: Reached | None = None,
     ) -> Verification:
-        """Check the whole chain, and every row of the tables against the events that made it. See `audit.verify`.
+        """Check all chains, and every row of the tables against the events that made it. See `audit.verify`.
 
         Args:
-            since: a head up to which it was checked before: only what came after is read, and the rows that tells of.
-                All is read where rows were deleted since (`retention.purged`), or a head of `heads` is older.
+            since: a head up to which it was checked before, and its tips: only what came after is read, and the rows
+                that tells of. All is read where rows were deleted since (`retention.purged`), or a head of `heads` is older.
         """
-        if since is not None and all(head.seq >= since.seq for head in heads):
+        if since is not None and since.agrees and all(head.seq >= since.head.seq for head in heads):
             told = Agreement(whole=False)
             found = read_verified(self._database, told, heads=heads, progress=progress, since=since)
             # What has to be gone after a purge is found in the whole log only.
-            purges = self.events(type=events.RETENTION_PURGED.name, after=since.seq)
+            purges = self.events(type=events.RETENTION_PURGED.name, after=since.head.seq)
             if found.intact or next(purges, None) is None:
                 return found
         return read_verified(self._database, Agreement(), heads=heads, progress=progress)
@@ -703,14 +709,13 @@ class SQLStore:
     def figures(self) -> Figures:
         version, size = self._database.version_and_size()
         with self._database.read() as connection:
-            newest = Log(connection, self._clock()).head()
+            count = Log(connection, self._clock()).count()
             counted = connection.execute(
                 "SELECT (SELECT count(*) FROM request WHERE state = 'pending'), "
                 "(SELECT count(*) FROM run WHERE state IN ('open', 'terminated'))"
             ).fetchone()
             channels = [row["channel"] for row in connection.execute("SELECT channel FROM lease ORDER BY channel")]
         held = tuple(name for name in channels if self.surfaces.lease(name))
-        count = newest.seq + 1 if newest else 0
         return Figures(self._database.kind, version, count, counted[0], counted[1], held, size)
 
     def access(self) -> tuple[str, bool]:

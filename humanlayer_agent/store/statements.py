@@ -15,9 +15,9 @@ from humanlayer_agent import __version__
 from humanlayer_agent.approvals.authority import Authority, Removal
 from humanlayer_agent.approvals.model import ApprovalRequest, Execution, Outcome, Run, Vote
 from humanlayer_agent.audit import events
-from humanlayer_agent.audit.chain import Entry, seal
+from humanlayer_agent.audit.chain import BEGIN, STORE, Entry, Tip, seal
 from humanlayer_agent.audit.events import EventType
-from humanlayer_agent.audit.heads import Head, KeyKind, Signs, head_in, signed
+from humanlayer_agent.audit.heads import Head, KeyKind, Signs, head_in, root_of, signed
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.processes import identity
@@ -44,6 +44,7 @@ class Log:
         self.now = now
         self.last: Entry | None = None  # what was appended last in this transaction
         self._redactor = known
+        self._tips: dict[str, Tip] = {}  # as far as they were read: nobody else writes meanwhile
         self._left: tuple[Removal, ...] | None = None
 
     def rows(self, query: str, *values: Any) -> list[Row]:
@@ -59,11 +60,37 @@ class Log:
         The head is read under the write lock, else two would follow the same.
         """
         written = self.redactor().fields(fields)
-        entry = seal(self.head(), kind, at=self.now, pid=os.getpid(), fields=written)
+        chain = STORE if kind in _OF_THE_STORE else self._chain_of(written.get("run"))
+        tip = self.tip(chain) or BEGIN
+        (seq,) = self._db.execute(_PLACE).fetchone()
+        entry = seal(seq, tip, kind, chain=chain, at=self.now, pid=os.getpid(), fields=written)
         self._db.execute(
             "INSERT INTO audit_event (seq, hash, body) VALUES (?, ?, ?)", (entry.seq, entry.hash, entry.body.decode())
         )
         self.last = entry
+        self._tips[chain] = Tip(tip.link + 1, entry.hash)
+
+    def _chain_of(self, run: Any) -> str:
+        """Return the chain that an event about a run belongs to: its own, as long as it goes on."""
+        if type(run) is not str or not self.rows(f"SELECT 1 FROM run WHERE id = ? AND {_GOES_ON}", run):
+            return STORE
+        return run if self.tip(run) is not None else STORE
+
+    def tip(self, chain: str) -> Tip | None:
+        """Return the newest event of a chain; None where it has not begun."""
+        if chain not in self._tips:
+            newest = "SELECT link, hash FROM audit_event WHERE chain = ? ORDER BY link DESC LIMIT 1"
+            begun = "SELECT 0, hash FROM audit_event WHERE run = ? AND +type = 'run.started' ORDER BY seq LIMIT 1"
+            found = self.rows(newest, chain) or self.rows(begun, chain)
+            if not found:
+                return None
+            self._tips[chain] = Tip(*found[0])
+        return self._tips[chain]
+
+    def tips(self) -> dict[str, Tip]:
+        """Return the newest events of the store's chain, and of those of all runs that go on."""
+        going = self.rows(f"SELECT id FROM run WHERE {_GOES_ON}")
+        return {chain: tip for chain in (STORE, *(row["id"] for row in going)) if (tip := self.tip(chain)) is not None}
 
     def head(self) -> Entry | None:
         row = self._db.execute("SELECT seq, hash FROM audit_event ORDER BY seq DESC LIMIT 1").fetchone()
@@ -96,9 +123,18 @@ class Log:
         last = self.head()
         assert opened is not None
         assert last is not None
-        head = signed(Head(opened["store"], last.seq, last.hash, last.seq + 1, self.now, key), signer)
+        said = Head(opened["store"], last.seq, last.hash, self.count(), self.now, key, root=root_of(self.tips()))
+        head = signed(said, signer)
         self.append(events.AUDIT_HEAD, **head.fields())
         return head
+
+    def count(self) -> int:
+        """Return how many events there are: as many as the newest head says, and those that came after it."""
+        newest = self.newest("type = 'audit.head'")
+        head = head_in(newest) if newest else None
+        before, after = (head.count, head.seq) if head else (0, -1)
+        (more,) = self._db.execute("SELECT count(*) FROM audit_event WHERE seq > ?", (after,)).fetchone()
+        return int(before + more)
 
     def left(self) -> tuple[Removal, ...]:
         """Return who has left, as the log says, the first one first."""
@@ -123,6 +159,14 @@ class Log:
         found = self.rows(f"SELECT seq, hash, body FROM audit_event WHERE {condition} LIMIT 1", *values)
         return Entry(found[0]["seq"], found[0]["hash"], found[0]["body"].encode()).event if found else None
 
+
+_OF_THE_STORE = frozenset({events.RUN_STARTED, events.RUN_FINISHED})
+"""Events of a run that say in the chain of the store that it began, and how far its own went."""
+
+_GOES_ON = "state IN ('open', 'terminated')"
+
+_PLACE = "SELECT coalesce(max(seq) + 1, 0) FROM audit_event"
+"""The place of the next event. (A server has counted it: `postgres.server.translated`.)"""
 
 _LEFT = f"SELECT seq, hash, body FROM audit_event WHERE type = '{events.PERSON_REMOVED.name}' ORDER BY seq"
 
@@ -180,6 +224,8 @@ class Ledger(Log):
     def start_run(self, run: Run) -> None:
         if self.rows("SELECT 1 FROM run WHERE id = ?", run.id):
             raise StoreError(f"the run id {run.id!r} was used before: each run has its own")
+        if self.redactor().fields({"run": run.id}) != {"run": run.id}:
+            raise StoreError("the id of a run is in every event of it: it can't be what looks like a secret")
         if place := self.left_for():
             raise StoreError(moved_away(place))
         self._db.execute(
@@ -232,7 +278,9 @@ class Ledger(Log):
         given_out = "run_id = ? AND kept AND EXISTS (SELECT 1 FROM permit WHERE request_id = request.id)"
         for row in self.unused_approvals(given_out, run_id):  # nobody knows what has become of it
             self.spoil(row, "lapsed", "its run ended before it was used")
-        self.append(events.RUN_FINISHED, run=run_id, state=state, status=status)
+        went = self.tip(run_id)
+        links, last = (went.link, went.hash) if went else (None, None)
+        self.append(events.RUN_FINISHED, run=run_id, state=state, status=status, links=links, last=last)
         return True
 
     def withdraw_left(self) -> None:

@@ -79,6 +79,10 @@ class Transactions(Protocol):
         """One transaction: durable when this returns, undone when anything is raised inside. One goes on at a time."""
         ...
 
+    def settled(self) -> int:
+        """Return the newest event (-1: there is none) before which no other can come any more, however many write."""
+        ...
+
     def purge(self) -> AbstractContextManager[Connection]:
         """The same, for one that deletes: what it deletes is gone from where it was, once `rewrite` was called."""
         ...

@@ -1,9 +1,9 @@
 """The record of the last whole verification of a log: from there on it can be verified without reading all of it.
 
-It holds a head that the user's audit key has signed, and a signature of that key which says that everything up to it
-was found intact. A head alone would not do: the log is full of them, and whoever could put one here would have
-everything before it passed over. Whoever reads the audit key can sign a record too, so it never stands for what it
-saves: what is said of a log is said since that head, and `hla audit verify` reads everything.
+It holds a head that the user's audit key has signed, the events that it is the root of, and a signature of that key
+which says that everything up to it was found intact. A head alone would not do: the log is full of them, and whoever
+could put one here would have everything before it passed over. Whoever reads the audit key can sign a record too, so it
+never stands for what it saves: what is said of a log is said since that head, and `hla audit verify` reads everything.
 """
 
 import re
@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.approvals.store_interface import now_ms
+from humanlayer_agent.audit.chain import Tip
 from humanlayer_agent.audit.heads import Head, head_in, is_signature, is_signed
-from humanlayer_agent.audit.verify import Verification
+from humanlayer_agent.audit.verify import Reached, Verification
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.key_file import AuditKey
@@ -24,16 +25,20 @@ from humanlayer_agent.locations import audit_key_path, data_folder, read_own_jso
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.store_interface import Store
 
-_PURPOSE = "humanlayer-agent verification 1"
+_PURPOSE = "humanlayer-agent verification 2"
 _STORE = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A head up to which a log was read whole and found intact, and when (ms)."""
+    """A head up to which a log was read whole and found intact, how far its chains went, and when (ms)."""
 
-    head: Head
+    reached: Reached
     at: int
+
+    @property
+    def head(self) -> Head:
+        return self.reached.head
 
 
 def verify_since_checked(
@@ -51,7 +56,7 @@ def verify_since_checked(
         StoreError: the store can't be read.
     """
     checked = last_whole(store)
-    found = store.verify(heads=heads, progress=progress, since=checked.head if checked else None)
+    found = store.verify(heads=heads, progress=progress, since=checked.reached if checked else None)
     return _recorded(found), checked if found.since is not None else None
 
 
@@ -111,14 +116,17 @@ def _read(store: str, key: str) -> Checked | None:
     head, at, signature = head_in(said["head"]), said["at"], said["signature"]
     if head is None or type(at) is not int or type(signature) is not str:
         return None
+    reached = Reached(head, {str(chain): Tip(link, hash_) for chain, (link, hash_) in said["tips"].items()})
     ours = head.store == store and head.key == "user" and head.signer == key and is_signed(head)
-    return Checked(head, at) if ours and is_signature(key, signature, _statement(head, at)) else None
+    ours = ours and reached.agrees
+    return Checked(reached, at) if ours and is_signature(key, signature, _statement(head, at)) else None
 
 
 def _write(found: Verification, key: AuditKey) -> None:
-    head = next((each for each in found.newest_heads if each.signer == key.fingerprint), None)
-    if head is None:
+    reached = next((each for each in found.newest_heads if each.head.signer == key.fingerprint), None)
+    if reached is None or not reached.agrees:
         return
-    at = now_ms()
-    said = {"head": head.fields(), "at": at, "signature": key.sign_text(_statement(head, at))}
+    at, head = now_ms(), reached.head
+    tips = {chain: [tip.link, tip.hash] for chain, tip in reached.tips.items()}
+    said = {"head": head.fields(), "tips": tips, "at": at, "signature": key.sign_text(_statement(head, at))}
     write_own_json(_path(found.store), said)

@@ -16,13 +16,13 @@ from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Denial, Execution, Permit, Refused
 from humanlayer_agent.audit import events
-from humanlayer_agent.audit.chain import seal
 from humanlayer_agent.channels.presentation import present
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.store.rows import dump_rule
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedApprovers, answer
 from tests.support.forging import forging
+from tests.support.sealing import Sealer
 
 STORES = ("sqlite", "postgres")
 
@@ -89,14 +89,13 @@ def runs(store: SQLiteStore, request: ApprovalRequest, team: ScriptedApprovers) 
 def forge(path: Path, opened: SQLiteStore, absence: Absence, **fields: Any) -> None:
     """An event as somebody writes it into the log who can write the file."""
     who = absence.approver
-    (head,) = opened.events(last=1)
     said = {
         "absence": absence.id, "store": absence.store, "person": absence.person, "to": absence.to,
         "until": absence.until, "signer": absence.signer, "absence_signature": absence.signature,
         "approver": {"principal": who.principal, "channel": who.channel, "assurance": who.assurance}, **fields,
     }  # fmt: skip
     at = said.pop("at", absence.at)
-    entry = seal(head, events.ABSENCE_SAID, at=at, pid=1, fields=said)
+    entry = Sealer(opened.events())(events.ABSENCE_SAID, said, at=at)
     with forging(path) as connection:
         connection.execute(
             "INSERT INTO audit_event (seq, hash, body) VALUES (?, ?, ?)", (entry.seq, entry.hash, entry.body.decode())

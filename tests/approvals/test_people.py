@@ -11,13 +11,13 @@ from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Execution, Permit, Refused
 from humanlayer_agent.approvals.stop import Resumption, statement
 from humanlayer_agent.audit import events
-from humanlayer_agent.audit.chain import seal
 from humanlayer_agent.errors import ConfigError, StoreError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.store.sqlite import SQLStore
 from humanlayer_agent.testing.approvers import ScriptedApprovers
 from tests.support.forging import forging
 from tests.support.granting import BOB, READ, TEAM
+from tests.support.sealing import Sealer
 from tests.support.stores import another
 
 STORES = ("sqlite", "postgres")
@@ -216,8 +216,7 @@ def test_an_event_that_nobody_can_read_lets_nobody_decide(
     store: SQLStore, team: Any, ask: Ask, path: Any, said: dict[str, Any]
 ) -> None:
     request = ask()
-    (head,) = store.events(last=1)
-    entry = seal(head, events.PERSON_REMOVED, at=1, pid=1, fields=said)
+    entry = Sealer(store.events())(events.PERSON_REMOVED, said)
     with forging(path) as connection:
         values = (entry.seq, entry.hash, entry.body.decode())
         connection.execute("INSERT INTO audit_event (seq, hash, body) VALUES (?, ?, ?)", values)

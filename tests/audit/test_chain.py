@@ -12,17 +12,19 @@ from hypothesis import strategies as st
 
 import humanlayer_agent
 from humanlayer_agent.audit import events
-from humanlayer_agent.audit.chain import GENESIS, Entry, decoded, loggable, seal
+from humanlayer_agent.audit.chain import BEGIN, GENESIS, Entry, decoded, loggable, seal
 from humanlayer_agent.audit.verify import verify
 from humanlayer_agent.canonical_json import canonical
 from tests.support.extent import examples
+from tests.support.sealing import Sealer
 
 
 def log(count: int = 8) -> list[Entry]:
-    entries = [seal(None, events.AUDIT_OPENED, at=1, pid=7, fields={"store": "s"})]
+    sealed = Sealer()
+    entries = [sealed(events.AUDIT_OPENED, {"store": "s"})]
     for number in range(1, count):
         fields = {"command": f"git push {number} # é", "verdict": "deny", "number": number}
-        entries.append(seal(entries[-1], events.DECISION_EVALUATED, at=number, pid=7, fields=fields))
+        entries.append(sealed(events.DECISION_EVALUATED, fields, at=number))
     return entries
 
 
@@ -30,7 +32,7 @@ def rechained(bodies: list[bytes]) -> list[Entry]:
     """What an attacker who knows the format makes of these events."""
     entries: list[Entry] = []
     for seq, body in enumerate(bodies):
-        event = json.loads(body) | {"seq": seq, "prev": entries[-1].hash if entries else GENESIS}
+        event = json.loads(body) | {"seq": seq, "link": seq, "prev": entries[-1].hash if entries else GENESIS}
         sealed = canonical(event)
         entries.append(Entry(seq, hashlib.sha256(sealed).hexdigest(), sealed))
     return entries
@@ -149,7 +151,7 @@ def test_the_table_is_what_the_code_emits() -> None:
 def test_an_event_says_where_it_belongs() -> None:
     first, second = log(2)
     assert first.event == {
-        "v": 1, "seq": 0, "prev": GENESIS, "type": "audit.opened", "code": 100, "at": 1, "pid": 7, "store": "s",
+        "v": 2, "seq": 0, "link": 0, "prev": GENESIS, "type": "audit.opened", "code": 100, "at": 1, "pid": 7, "store": "s",
     }  # fmt: skip
     assert GENESIS == "0" * 64
     assert second.event["prev"] == first.hash == hashlib.sha256(first.body).hexdigest()
@@ -169,12 +171,12 @@ def test_text_that_is_not_unicode_can_be_read_and_restored() -> None:
 @pytest.mark.parametrize("value", [1.0, float("nan"), b"x", {1}, object()])
 def test_what_an_event_can_not_hold(value: object) -> None:
     with pytest.raises(ValueError, match="can't be part of an audit event"):
-        seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={"x": [value]})
+        seal(0, BEGIN, events.AUDIT_OPENED, at=1, pid=1, fields={"x": [value]})
 
 
 @pytest.mark.parametrize("number", [2**53 - 1, -(2**53) + 1, 0, 10**15, -(10**15)])
 def test_integers_that_every_program_reads(number: int) -> None:
-    entry = seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={"x": number})
+    entry = seal(0, BEGIN, events.AUDIT_OPENED, at=1, pid=1, fields={"x": number})
     assert entry.event["x"] == number
     assert decoded(entry.body) == entry.event
 
@@ -182,7 +184,7 @@ def test_integers_that_every_program_reads(number: int) -> None:
 @pytest.mark.parametrize("number", [2**53, -(2**53), 2**53 + 1, 10**16, 10**17, -(10**17)])
 def test_integers_that_other_programs_round(number: int) -> None:
     with pytest.raises(ValueError, match="exceeds what other programs read exactly"):
-        seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={"x": {"y": [number]}})
+        seal(0, BEGIN, events.AUDIT_OPENED, at=1, pid=1, fields={"x": {"y": [number]}})
     with pytest.raises(ValueError, match="can't be part of an audit event"):
         decoded(b'{"x":%d}' % number)
 
@@ -202,7 +204,7 @@ def test_a_number_in_exponents_and_what_is_no_number() -> None:
 
 
 def test_nothing_is_written_for_what_is_not_known() -> None:
-    entry = seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={"a": None, "b": False, "c": "", "d": [None]})
+    entry = seal(0, BEGIN, events.AUDIT_OPENED, at=1, pid=1, fields={"a": None, "b": False, "c": "", "d": [None]})
     assert {name: entry.event[name] for name in "abcd" if name in entry.event} == {"b": False, "c": "", "d": [None]}
 
 
@@ -214,7 +216,7 @@ def test_text_that_is_unicode_stays_as_it_is() -> None:
 @pytest.mark.parametrize("name", ["v", "seq", "prev", "type", "code", "at", "pid"])
 def test_the_place_of_an_event_can_not_be_given(name: str) -> None:
     with pytest.raises(ValueError, match="reserved"):
-        seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={name: 1})
+        seal(0, BEGIN, events.AUDIT_OPENED, at=1, pid=1, fields={name: 1})
 
 
 @given(st.dictionaries(st.text(), st.text(st.characters(exclude_categories=[])) | st.integers(-(2**53) + 1, 2**53 - 1)))
@@ -222,7 +224,7 @@ def test_any_text_can_be_logged_and_verified(fields: dict[str, object]) -> None:
     safe = {
         name: value for name, value in fields.items() if name not in ("v", "seq", "prev", "type", "code", "at", "pid")
     }
-    assert verify([seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={"given": safe})]).intact
+    assert verify([seal(0, BEGIN, events.AUDIT_OPENED, at=1, pid=1, fields={"given": safe})]).intact
 
 
 @settings(max_examples=examples(300))

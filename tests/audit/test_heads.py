@@ -193,7 +193,7 @@ def test_a_signature_covers_everything(store: SQLiteStore, change: dict[str, obj
 
 def test_a_vote_is_no_head(store: SQLiteStore) -> None:
     """One key signs both: what is signed says which of them it is."""
-    assert heads.statement(store.write_head()).count(b'"purpose":"humanlayer-agent head 1"') == 1
+    assert heads.statement(store.write_head()).count(b'"purpose":"humanlayer-agent head 2"') == 1
 
 
 # As text

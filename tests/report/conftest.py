@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.audit.chain import Entry, seal
+from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.events import EVENT_TYPES
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.store.sqlite import SQLiteStore
 from tests.support.history import PROJECT, write_history
+from tests.support.sealing import Sealer
 
 START = 1_793_577_600_000
 
@@ -40,11 +41,11 @@ def sealed() -> Callable[[Sequence[Event]], list[Entry]]:
     """Entries of events given as (type, fields), a second apart (or at the `at` among their fields)."""
 
     def make(events: Sequence[Event]) -> list[Entry]:
-        out: list[Entry] = []
+        seal, out = Sealer(), list[Entry]()
         for n, (name, fields) in enumerate((("audit.opened", {"store": "5f" * 16, "version": "1"}), *events)):
             rest = {k: v for k, v in fields.items() if k != "at"}
             at = fields.get("at", START + n * 1000)
-            out.append(seal(out[-1] if out else None, EVENT_TYPES[name], at=at, pid=7, fields=rest))
+            out.append(seal(EVENT_TYPES[name], rest, at=at))
         return out
 
     return make

@@ -14,7 +14,7 @@ from humanlayer_agent.policy_tools.replay.steps import NoCommand, Step, Unreadab
 from humanlayer_agent.report.integrity import Integrity
 
 START = 1_793_577_600_000
-INTACT = Integrity("log.jsonl", 7, "a" * 64, witnessed=6)
+INTACT = Integrity("log.jsonl", 7, "a" * 64, witnessed=6, last=6)
 HOSTILE = (
     "<script>fetch('https://evil.invalid')</script>",
     '"><img src=https://evil.invalid/x onerror=alert(1)>',

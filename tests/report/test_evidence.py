@@ -28,7 +28,7 @@ MAPS: tuple[MapName, ...] = get_args(MapName)
 
 
 def read(entries: list[Entry], name: MapName = "soc2", wanted: Wanted | None = None, **options: Any) -> Evidence:
-    proof = Integrity("log.jsonl", len(entries), "a" * 64)
+    proof = Integrity("log.jsonl", len(entries), "a" * 64, last=len(entries) - 1)
     return collected(name, wanted or Wanted(), entries, proof, **options)
 
 
@@ -76,7 +76,9 @@ def test_each_command_counts_what_the_figure_says(
 ) -> None:
     with_store = ("--store", str(history))
     store = SQLiteStore(history, create=False)
-    found = collected(name, Wanted(), store.events(), Integrity("x", store.verify().count, ""), with_store)
+    found = collected(
+        name, Wanted(), store.events(), Integrity("x", store.verify().count, "", last=store.verify().last), with_store
+    )
     store.close()
     counts = {each.name: lines_of(found.command(each.search), capfdbinary) for each in found.figures}
     assert counts == {each.name: found.counts[each.name] for each in found.figures}
@@ -159,7 +161,7 @@ def test_the_same_log_gives_the_same_bytes(entries: list[Entry], name: MapName, 
 def test_nothing_in_a_log_is_more_than_text(sealed: Any, decided: Any, voted: Any, said: str) -> None:
     log = hostile_log(sealed, decided, voted, said)
     for name in MAPS:
-        found = collected(name, Wanted(), log, Integrity(said, len(log), said), ("--store", said))
+        found = collected(name, Wanted(), log, Integrity(said, len(log), said, last=len(log) - 1), ("--store", said))
         only_text(evidence_page(found), said)
         assert json.loads(json.dumps(evidence_as_json_data(found)))["unreadable_events"] == 0
 

@@ -31,6 +31,7 @@ from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.store.statements import REQUEST_EVENTS, Ledger
 from humanlayer_agent.testing.approvers import ScriptedApprovers, answer
 from tests.support import children
+from tests.support.sealing import append_in_format_1
 
 NOBODY = 65534
 TEAM = ScriptedApprovers()
@@ -88,6 +89,7 @@ def first_version(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         scripts = schema.migrations()
         past.setattr(schema, "migrations", lambda: scripts[:1])
         past.setattr(Ledger, "redactor", lambda self: Redactor())
+        past.setattr(Ledger, "append", append_in_format_1)
         store = SQLiteStore(path)
         open_run_of_then(store)
         store.close()
@@ -130,6 +132,7 @@ def second_version(path: Path, clock: Any, draft: Any, monkeypatch: pytest.Monke
         scripts = schema.migrations()
         past.setattr(schema, "migrations", lambda: scripts[:2])
         past.setattr(Ledger, "redactor", lambda self: Redactor())
+        past.setattr(Ledger, "append", append_in_format_1)
         store = SQLiteStore(path, clock=clock)
         open_run_of_then(store)
         for number, (kind, state) in enumerate(

@@ -607,7 +607,11 @@ def _set_back(path: Path) -> None:
         connection.execute("ALTER TABLE vote DROP COLUMN scope")
         connection.execute("DROP TRIGGER request_owner")
         connection.execute("ALTER TABLE request DROP COLUMN kept")
-        connection.execute(old.execute("SELECT sql FROM sqlite_schema WHERE name = 'request_owner'").fetchone()[0])
+        connection.execute("DROP TRIGGER audit_event_linked")
+        for column in ("chain", "link"):
+            connection.execute(f"ALTER TABLE audit_event DROP COLUMN {column}")
+        for name in ("request_owner", "audit_event_linked"):
+            connection.execute(old.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (name,)).fetchone()[0])
         connection.execute("PRAGMA user_version=10")
 
 

@@ -18,6 +18,7 @@ import pytest
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.model import ApprovalRequest, Execution, Outcome, Permit, Run
+from humanlayer_agent.audit.verify import Reached
 from humanlayer_agent.errors import AgentsStopped
 from humanlayer_agent.policy.decision import Ask, PolicyDecision, Verdict
 from humanlayer_agent.processes.identity import identity
@@ -26,6 +27,7 @@ from humanlayer_agent.store.heartbeats import beat
 from humanlayer_agent.store.log_heads import known_signers, note_signers, signers_at_start
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_APPROVER, ScriptedApprovers, answer
+from tests.support.sealing import Sealer
 
 TEAM = ScriptedApprovers()
 GROWING = r"audit_event|request|vote|permit|execution|run|presentation|delivery|grant_use"
@@ -172,7 +174,8 @@ class Used:
         store = self.store
         note_signers(store, TEAM.authority.signers)
         head = store.write_head()
-        assert store.verify(since=head).intact
+        tips = Sealer(entry for entry in store.events() if entry.seq <= head.seq).tips
+        assert store.verify(since=Reached(head, tips)).since == head
         _ = known_signers(store), signers_at_start(store, "agent", "instance"), store.redactor()
         store.first_decision("agent", "instance", "/srv/app")
         store.figures()

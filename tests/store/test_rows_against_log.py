@@ -15,6 +15,7 @@ from humanlayer_agent.store import schema
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import TEST_APPROVER
 from tests.support.forging import forging
+from tests.support.sealing import Sealer
 
 
 @pytest.fixture
@@ -144,12 +145,12 @@ def test_a_row_names_the_last_event_about_it(used: SQLiteStore, path: Path) -> N
 
 def test_a_chain_that_somebody_wrote_anew_with_other_events(used: SQLiteStore, path: Path) -> None:
     """Every link is right; the events are not ours."""
-    from humanlayer_agent.audit.chain import seal
     from humanlayer_agent.audit.events import EVENT_TYPES
 
-    entries = [seal(None, EVENT_TYPES["audit.opened"], at=1, pid=1, fields={})]
+    seal = Sealer()
+    entries = [seal(EVENT_TYPES["audit.opened"], {})]
     for kind in ("run.started", "vote.recorded"):
-        entries.append(seal(entries[-1], EVENT_TYPES[kind], at=1, pid=1, fields={"run": 7}))
+        entries.append(seal(EVENT_TYPES[kind], {"run": 7}))
     values = ", ".join(f"({entry.seq}, '{entry.hash}', '{entry.body.decode()}')" for entry in entries)
     edit(path, "DELETE FROM audit_event", f"INSERT INTO audit_event (seq, hash, body) VALUES {values}")
     found = SQLiteStore(path, create=False).verify()

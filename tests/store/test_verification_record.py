@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ from typer.testing import CliRunner, Result
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Outcome, Permit
-from humanlayer_agent.audit.heads import Head, head_in, head_text
+from humanlayer_agent.audit.chain import Tip
+from humanlayer_agent.audit.heads import Head, head_in, head_text, root_of
+from humanlayer_agent.audit.verify import Reached
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.keys.key_file import AuditKey
 from humanlayer_agent.locations import audit_key_path, data_folder
@@ -20,6 +22,7 @@ from humanlayer_agent.store.retention import Purge
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.store.verification_record import last_whole, verify_since_checked, verify_whole
 from tests.support.forging import forging
+from tests.support.sealing import Sealer
 
 EARLY, LATE = "ask early", "ask late"
 Make = Callable[..., Gate]
@@ -50,9 +53,9 @@ def gate(key: AuditKey, make_gate: Make) -> Gate:
 def checked(gate: Gate, store: SQLiteStore) -> Head:
     found = verify_whole(store)
     assert found.intact
-    (head,) = found.newest_heads
+    (reached,) = found.newest_heads
     work(gate, "ls -l", LATE)
-    return head
+    return reached.head
 
 
 def record() -> Path:
@@ -200,10 +203,18 @@ def test_the_event_it_begins_with_must_be_the_same(store: SQLiteStore, checked: 
 
 
 def test_a_chain_that_is_whole_and_begins_with_another_event_shows(store: SQLiteStore, checked: Head) -> None:
-    before = Head(checked.store, checked.seq - 1, "0" * 64, checked.seq, 0)
-    found = store.verify(since=before)
+    tips = Sealer(entry for entry in store.events() if entry.seq < checked.seq).tips
+    before = Head(checked.store, checked.seq - 1, "0" * 64, checked.seq, 0, root=root_of(tips))
+    found = store.verify(since=Reached(before, tips))
     assert (found.kind, found.bad_seq) == ("tampered", before.seq)
     assert "written anew" in found.problem
+
+
+def test_tips_that_are_not_those_of_the_head_are_not_gone_on_from(store: SQLiteStore, checked: Head) -> None:
+    tips = Sealer(entry for entry in store.events() if entry.seq <= checked.seq).tips
+    assert store.verify(since=Reached(checked, tips)).since == checked
+    assert store.verify(since=Reached(checked, {**tips, "run-1": Tip(0, "0" * 64)})).since is None
+    assert store.verify(since=Reached(replace(checked, root=""), tips)).since is None
 
 
 @pytest.mark.parametrize("cut", [0, 1])

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from humanlayer_agent.audit.chain import GENESIS
 from humanlayer_agent.cli.audit.verify import (
     HeadOption,
     RequireHeadOption,
@@ -263,13 +262,14 @@ def _as_verified(entries: "Iterable[Entry]", proof: "Integrity") -> "Iterator[En
     if proof.problem:
         yield from entries
         return
-    newest = GENESIS
+    read = sha256()
     for entry in islice(entries, proof.count):
-        if sha256(entry.body).hexdigest() != entry.hash or entry.event.get("prev") != newest:
+        hash_ = sha256(entry.body)
+        if hash_.hexdigest() != entry.hash:
             break
-        newest = entry.hash
+        read.update(hash_.digest())
         yield entry
-    if newest != (proof.head if proof.count else GENESIS):
+    if read.hexdigest() != proof.digest:
         raise ConfigError(f"{proof.source}: is not what was verified a moment ago: try again, and not through a pipe")
 
 

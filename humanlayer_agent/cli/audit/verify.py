@@ -171,7 +171,7 @@ def verify_files(files: list[Path], heads: list["Head"]) -> "Verification":
         found = verify(entries(), heads=heads, progress=progress)
     if torn and (found.intact or found.kind == "gap"):
         problem = f"{torn[0]}: hla audit export -o goes on from there"
-        seq = found.count if found.bad_seq is None else found.bad_seq
+        seq = found.last + 1 if found.bad_seq is None else found.bad_seq
         return replace(found, bad_seq=seq, problem=problem, kind="torn")
     return found
 
@@ -189,7 +189,7 @@ def kept_heads(source: str | None) -> list["Head"]:
         raise ConfigError(f"{source}: {error.strerror}") from error
     heads = heads_in(text)
     if not heads:
-        raise ConfigError(f"{source}: there is no head in it: a line that begins with hla-head-1, as a hub posts it")
+        raise ConfigError(f"{source}: there is no head in it: a line that begins with hla-head-, as a hub posts it")
     for head in heads:
         if not is_signed(head):
             raise ConfigError(

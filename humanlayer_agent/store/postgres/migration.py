@@ -31,7 +31,7 @@ _GONE = frozenset({"lease", "silence", "purging"})
 _TABLES = tuple(table for table in structure.TABLES if table not in _GONE)
 _ORDER = {"audit_event": "seq"} | dict.fromkeys(("request", "vote", "presentation", "given_grant"), "rowid")
 """The column that says in which order rows came, where that matters."""
-_COMPUTED = {"audit_event": frozenset({"prev", "type", "run", "request"})}
+_COMPUTED = {"audit_event": frozenset({"prev", "type", "run", "request", "chain", "link"})}
 """Columns that a file computes by itself."""
 _PART = 500
 
@@ -152,6 +152,7 @@ def _to_server(address: Address, arrive: Callable[[Connection], None]) -> Iterat
             yield session, False
             for table in _TABLES:
                 session.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
+            session.execute("SELECT setval('audit_event_place', (SELECT max(seq) FROM audit_event))")
             arrive(session)
     except BaseException:
         _drop(address)

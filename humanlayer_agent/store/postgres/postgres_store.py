@@ -26,7 +26,7 @@ from humanlayer_agent.store.sqlite import SQLStore
 from humanlayer_agent.store.statements import said_of, state_after
 
 _ADMIT = "SELECT * FROM admit(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_FINISH = "SELECT * FROM finish(?, ?, ?, ?, ?, ?, ?)"
+_FINISH = "SELECT * FROM finish(?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class PostgresStore(SQLStore):
@@ -149,7 +149,7 @@ class PostgresStore(SQLStore):
     def finish(self, permit_id: str, outcome: Outcome) -> bool:
         if (started := self._started.pop(permit_id, None)) is not None:
             said: list[_Said] = [(kind, {**started, **fields}, ()) for kind, fields in said_of(outcome)]
-            values = (permit_id, state_after(outcome), outcome.returncode)
+            values = (permit_id, started["run"], state_after(outcome), outcome.returncode)
             if self._at_once(_FINISH, lambda seen, mark, bodies: (*values, *seen, mark, bodies), said) is not None:
                 return True
         return super().finish(permit_id, outcome)
@@ -220,7 +220,7 @@ def _said_of_allowed(permit: Permit, outcome: Outcome | None) -> list[_Said]:
 
 def _unsealed(redactor: Redactor, mark: str, kind: EventType, fields: dict[str, Any], times: tuple[str, ...]) -> str:
     written = redactor.fields(fields) | dict.fromkeys(times, f"{mark}at")
-    return unsealed(kind, mark=mark, pid=os.getpid(), fields=written)
+    return unsealed(kind, chain=written["run"], mark=mark, pid=os.getpid(), fields=written)
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,6 +267,13 @@ class Server:
                 self._roll_back()
                 raise
 
+    def settled(self) -> int:
+        """Return the newest event before which no other can come any more: who was writing then has ended."""
+        self._check_process()
+        with self._lock:
+            (newest,) = self._connect().execute("SELECT settled()").fetchone()
+            return int(newest)
+
     @contextmanager
     def purge(self) -> Iterator[Session]:
         """The same, for one that deletes."""
@@ -519,6 +526,7 @@ def reported(address: Address) -> Iterator[None]:
 def translated(statement: str) -> str:
     """Return a statement of ours as PostgreSQL has it."""
     text = statement.replace("%", "%%") if "?" in statement else statement
+    text = text.replace("coalesce(max(seq) + 1, 0) FROM audit_event", "next_place()")
     text = text.replace("CROSS JOIN", "JOIN").replace(f" {_STREAM}", "")
     text = re.sub(r"\+(?=[a-z])", "", text)  # keeps SQLite from an index
     text = re.sub(r"json_extract\(((?:\w+\.)?body), '\$\.(at|time)'\)", r"json_extract(\1, '$.\2')::bigint", text)

@@ -24,7 +24,7 @@ TABLES = tuple(
 )
 """The tables that hold something, each after those that it refers to."""
 
-_DIGESTS = {2: "0cd1f3c8066fb7191e19ce6b51a228260e66ed53211019b3a121d02543dea29a"}
+_DIGESTS = {3: "f6211ee9442f26ffe4e9662597d4996cd038251f5755bd7eb84be26ddc8ddd5b"}
 """Of the newest version: what our scripts make, as the catalogs of every version of PostgreSQL tell it."""
 
 _ASKED = {
@@ -135,6 +135,7 @@ ROLES: Mapping[Part, str] = {
 
 _AGENT = (
     *(f"INSERT ON {table}" for table in ("run", "request", "permit", "execution", "audit_event", "grant_use", "halt")),
+    "USAGE ON SEQUENCE audit_event_place",
     "INSERT, UPDATE, DELETE ON silence",
     "UPDATE (state, ended, clock, beat) ON run",
     "UPDATE (run_id, state, decided, used) ON request",
@@ -188,6 +189,7 @@ def part_of(connection: Connection) -> str:
 def _grants() -> Iterator[str]:
     for part, name in ROLES.items():
         yield f"REVOKE ALL ON ALL TABLES IN SCHEMA humanlayer FROM {name}"
+        yield f"REVOKE ALL ON ALL SEQUENCES IN SCHEMA humanlayer FROM {name}"
         yield f"REVOKE ALL ON ALL FUNCTIONS IN SCHEMA humanlayer FROM {name}"
         for right in (*_ALL_MAY, _CALLED, *_RIGHTS[part]):
             yield f"GRANT {right} TO {name}"

@@ -17,11 +17,12 @@ from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.heads import head_in, head_text
 from humanlayer_agent.audit.search import moment
+from humanlayer_agent.audit.verify import verify
 from humanlayer_agent.cli import main
 from humanlayer_agent.cli.audit import report
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.report.integrity import Integrity
+from humanlayer_agent.report.integrity import integrity
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker
 from tests.support.forging import forging
@@ -234,7 +235,7 @@ def test_what_comes_through_a_pipe_is_not_told_as_intact_and_empty(
 def test_only_what_was_verified_is_told(export: Path) -> None:
     """Somebody puts another log in its place, between the two readings."""
     entries = list(report.entries_of(export))
-    proof = Integrity("x", len(entries), entries[-1].hash)
+    proof = integrity(verify(entries), "x")
     assert list(report._as_verified([*entries, entries[0]], proof)) == entries
     body = entries[1].body.replace(b"run-1", b"run-2")
     swapped = Entry(1, entries[1].hash, body)

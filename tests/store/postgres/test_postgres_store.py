@@ -87,6 +87,7 @@ def said(store: SQLStore) -> list[dict[str, Any]]:
         "exact",
         "head",
         "head_signature",
+        "last",
     }
     return [
         {name: value for name, value in entry.event.items() if name not in own and not KEYED.search(str(value))}
