@@ -6,8 +6,8 @@ of the first, and the second says how far it went, so that no run can vanish. Lo
 
 `seq`, `chain`, `link` and `prev` are inside the hashed bytes: the place in the whole log, the chain (none: that of the
 store), the place in it, and the hash of the event before. Order is by `seq`, never by time; in the log of a server
-numbers may be missing, where something was not done in the end. There are no floats. Text that is not valid Unicode is written as
-base64 with an escaped form to read: no command can keep the log from being written.
+numbers may be missing, where something was not done in the end. There are no floats. Text that is not valid Unicode is
+written as base64 with an escaped form to read: no command can keep the log from being written.
 """
 
 import hashlib

@@ -14,8 +14,8 @@ Level = Literal["good", "warn", "bad"]
 class Integrity:
     """What the verifier says: `problem` is "" for a log that is intact, else `kind` says what is wrong (gap, torn,
     tampered). `witnessed` is the newest event of which a head was kept elsewhere (None: there is none). `source` is the
-    store or the file, `details` further lines. `last` is the newest event that is intact, and `digest` is that of all of
-    them (`Verification`)."""
+    store or the file, `details` further lines. `last` is the newest event that is intact, `digest` that of all of them
+    (`Verification`)."""
 
     source: str
     count: int

@@ -670,7 +670,8 @@ class SQLStore:
 
         Args:
             since: a head up to which it was checked before, and its tips: only what came after is read, and the rows
-                that tells of. All is read where rows were deleted since (`retention.purged`), or a head of `heads` is older.
+                that tells of. All is read where rows were deleted since (`retention.purged`), or a head of `heads` is
+                older.
         """
         if since is not None and since.agrees and all(head.seq >= since.head.seq for head in heads):
             told = Agreement(whole=False)

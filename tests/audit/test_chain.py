@@ -5,6 +5,7 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,9 +13,13 @@ from hypothesis import strategies as st
 
 import humanlayer_agent
 from humanlayer_agent.audit import events
-from humanlayer_agent.audit.chain import BEGIN, GENESIS, Entry, decoded, loggable, seal
+from humanlayer_agent.audit.chain import BEGIN, GENESIS, Entry, Tip, decoded, loggable, seal
+from humanlayer_agent.audit.events import EventType
+from humanlayer_agent.audit.export import read_entries
+from humanlayer_agent.audit.heads import Head, root_of, signed
 from humanlayer_agent.audit.verify import verify
 from humanlayer_agent.canonical_json import canonical
+from humanlayer_agent.keys.signing import process_signer
 from tests.support.extent import examples
 from tests.support.sealing import Sealer
 
@@ -327,3 +332,201 @@ def test_a_log_begins_once() -> None:
     entries = log(3)
     assert verify(rechained([entries[1].body, entries[2].body])).bad_seq == 0
     assert verify(rechained([entries[0].body, entries[0].body])).bad_seq == 1
+
+
+# The chains of runs
+
+
+class Written:
+    """A log that is being written, as a store does: runs that begin and end, what is of none, and heads."""
+
+    def __init__(self) -> None:
+        self.seal = Sealer()
+        self.entries = [self.seal(events.AUDIT_OPENED, {"store": "5" * 32})]
+
+    def add(self, kind: EventType, **fields: Any) -> Entry:
+        self.entries.append(self.seal(kind, fields))
+        return self.entries[-1]
+
+    def head(self) -> Head:
+        last = self.entries[-1]
+        said = Head("5" * 32, last.seq, last.hash, len(self.entries), 1, root=root_of(self.seal.tips))
+        made = signed(said, process_signer())
+        self.add(events.AUDIT_HEAD, **made.fields())
+        return made
+
+    def do(self, step: str) -> None:
+        what, _, run = step.partition(" ")
+        if what == "head":
+            self.head()
+        elif run not in self.seal.tips and run:
+            self.add(events.RUN_STARTED, run=run)
+        elif what == "end":
+            self.add(events.RUN_FINISHED, run=run)
+        else:
+            self.add(events.POLICY_LOADED, run=run or None, number=len(self.entries))
+
+
+def written(*steps: str) -> Written:
+    log = Written()
+    for step in steps:
+        log.do(step)
+    return log
+
+
+TWO = ("go a", "go b", "go a", "go b", "go", "go b", "go a")
+STEPS = st.lists(st.sampled_from(["go a", "go b", "go c", "go", "end a", "end b", "head"]), max_size=25)
+
+
+def test_each_run_has_a_chain_that_begins_where_it_began() -> None:
+    log = written(*TWO)
+    said = [(entry.event.get("chain", ""), entry.event["link"]) for entry in log.entries]
+    assert said == [("", 0), ("", 1), ("", 2), ("a", 1), ("b", 1), ("", 3), ("b", 2), ("a", 2)]
+    assert log.entries[3].event["prev"] == log.entries[1].hash
+    assert log.entries[7].event["prev"] == log.entries[3].hash
+    found = verify(log.entries)
+    assert (found.intact, found.count, found.last, found.head) == (True, 8, 7, log.entries[7].hash)
+
+
+def test_the_end_of_a_run_says_how_far_its_chain_went() -> None:
+    log = written(*TWO)
+    end = log.add(events.RUN_FINISHED, run="a")
+    assert (end.event["links"], end.event["last"]) == (2, log.entries[7].hash)
+    assert "chain" not in end.event
+    assert verify(log.entries).intact
+    cut = [entry for entry in log.entries if entry.seq != 7]
+    found = verify(cut)
+    assert (found.bad_seq, found.problem) == (8, "the run a ended with another event than the last one that is there")
+    late = log.add(events.POLICY_LOADED, run="a", number=9)
+    assert "chain" not in late.event, "what comes after its end is in the store's"
+    assert verify(log.entries).intact
+
+
+def test_what_was_cut_off_a_run_that_goes_on_shows_at_the_next_head() -> None:
+    log = written(*TWO)
+    kept = log.head()
+    log.do("go b")
+    assert verify(log.entries, heads=[kept]).intact
+    for cut in (7, 6):
+        left = [entry for entry in log.entries if entry.seq != cut and entry.seq < 8]
+        assert verify(left).intact, "as the end of a log that is one chain"
+        found = verify([entry for entry in log.entries if entry.seq != cut and entry.seq < 9])
+        assert (found.kind, found.bad_seq) == ("tampered", 8)
+        found = verify(left, heads=[kept])
+        assert found.kind == "tampered", "it was signed, and kept elsewhere"
+
+
+def test_a_run_can_not_vanish() -> None:
+    log = written(*TWO, "end a", "go b")
+    gone = [entry for entry in log.entries if entry.event.get("run") != "a"]
+    found = verify(gone)
+    assert (found.kind, found.bad_seq, found.problem) == ("gap", 1, "event 1 is missing: the next one is numbered 2")
+    found = verify([entry for entry in log.entries if entry.event.get("chain") != "a"])
+    assert (found.kind, found.bad_seq) == ("tampered", 8)
+
+
+def test_numbers_may_be_left_out_and_links_not() -> None:
+    log = written(*TWO[:3])
+    log.seal = Sealer(log.entries)
+    log.seal._next += 5  # something was begun on the server, and not done in the end
+    log.do("go a")
+    log.head()
+    found = verify(log.entries)
+    assert (found.intact, found.count, found.last) == (True, 6, 10)
+    found = verify([entry for entry in log.entries if entry.seq != 3])
+    assert (found.kind, found.bad_seq, found.problem) == ("gap", 3, "1 of the events before event 9 is missing")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"chain": "c", "run": "c", "link": 1}, "it is in the chain of no run that goes on"),
+        ({"chain": "b", "link": 3}, "it is in the chain of no run that goes on"),  # of another run than its own
+        ({"chain": ""}, "it is in the chain of no run that goes on"),
+        ({"chain": 7}, "it is in the chain of no run that goes on"),
+        ({"link": None}, "it is in the chain of no run that goes on"),
+        ({"link": True}, "it is in the chain of no run that goes on"),
+        ({"link": 2}, "event 8 comes again, or out of its order"),
+        ({"link": 4}, "1 of the events before event 8 is missing"),
+        ({"prev": "0" * 64}, "it does not follow the event before it"),
+        ({"v": 1}, "it is in the chain of no run that goes on"),
+        ({"type": "run.started", "code": 300}, "run.started is in the chain of the store, and only there"),
+        ({"type": "run.finished", "code": 301}, "run.finished is in the chain of the store, and only there"),
+    ],
+)
+def test_an_event_in_no_chain_that_it_can_be_in(change: dict[str, Any], problem: str) -> None:
+    log = written(*TWO)
+    event = log.seal(events.POLICY_LOADED, {"run": "a", "number": 8}).event | change
+    body = canonical({name: value for name, value in event.items() if value is not None})
+    found = verify([*log.entries, Entry(8, hashlib.sha256(body).hexdigest(), body)])
+    assert (found.bad_seq, found.problem) == (8, problem)
+
+
+def test_a_run_begins_once() -> None:
+    log = written(*TWO)
+    log.add(events.RUN_STARTED, run="a")
+    assert verify(log.entries).problem == "the run a began before"
+
+
+def test_what_was_never_a_chain_is_still_one() -> None:
+    """A log of format 1 goes on in format 2: also a run that began before."""
+    first = (Path(__file__).parents[1] / "data" / "log_of_0_1_0.jsonl").read_bytes().splitlines(keepends=True)
+    entries = list(read_entries(first))
+    assert verify(entries).intact
+    seal = Sealer(entries)
+    for run in list(seal.tips):
+        for _ in range(2):
+            entries.append(seal(events.POLICY_LOADED, {"run": run or None, "number": 1}))
+    assert {entry.event["v"] for entry in entries} == {1, 2}
+    assert verify(entries).intact
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(STEPS)
+def test_what_a_store_writes_is_intact(steps: list[str]) -> None:
+    log = written(*steps)
+    assert verify(log.entries).intact
+    assert verify(log.entries).newest_heads == ()
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(STEPS, st.data())
+def test_every_change_of_a_log_with_runs_shows(steps: list[str], data: st.DataObject) -> None:
+    log = written(*steps, "go a", "go b", "go b", "head")  # which covers all that is before it
+    entries = list(log.entries)
+    place = data.draw(st.integers(0, len(entries) - 2))
+    match data.draw(st.sampled_from(["drop", "swap", "again", "edit", "reseal"])):
+        case "drop":
+            del entries[place]
+        case "swap":
+            other = data.draw(st.integers(0, len(entries) - 1).filter(lambda each: each != place))
+            entries[place], entries[other] = entries[other], entries[place]
+        case "again":
+            entries.insert(data.draw(st.integers(0, len(entries))), entries[place])
+        case "edit":
+            entries[place] = replace(entries[place], body=entries[place].body.replace(b'"at":1', b'"at":2'))
+        case "reseal":
+            body = entries[place].body.replace(b'"at":1', b'"at":2')
+            entries[place] = Entry(entries[place].seq, hashlib.sha256(body).hexdigest(), body)
+    assert not verify(entries).intact
+
+
+def rfc_9162(leaves: list[bytes]) -> bytes:
+    """Section 2.1.1, as it stands there."""
+    if not leaves:
+        return hashlib.sha256().digest()
+    if len(leaves) == 1:
+        return hashlib.sha256(b"\0" + leaves[0]).digest()
+    split = 1
+    while split * 2 < len(leaves):
+        split *= 2
+    return hashlib.sha256(b"\1" + rfc_9162(leaves[:split]) + rfc_9162(leaves[split:])).digest()
+
+
+@settings(max_examples=examples(100))
+@given(
+    st.dictionaries(st.text(max_size=3), st.builds(Tip, st.integers(0, 9), st.text("0123", max_size=3)), max_size=20)
+)
+def test_the_root_is_that_of_the_rfc(tips: dict[str, Tip]) -> None:
+    leaves = [canonical([chain, tips[chain].link, tips[chain].hash]) for chain in sorted(tips)]
+    assert root_of(tips) == rfc_9162(leaves).hex()

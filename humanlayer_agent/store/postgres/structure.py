@@ -24,7 +24,7 @@ TABLES = tuple(
 )
 """The tables that hold something, each after those that it refers to."""
 
-_DIGESTS = {3: "f6211ee9442f26ffe4e9662597d4996cd038251f5755bd7eb84be26ddc8ddd5b"}
+_DIGESTS = {3: "646cbe44ed614621ed3dfc2e7a3b1016b8d0e746aa91821e34b4bbdbe6b3c026"}
 """Of the newest version: what our scripts make, as the catalogs of every version of PostgreSQL tell it."""
 
 _ASKED = {

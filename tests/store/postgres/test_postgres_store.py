@@ -1,12 +1,16 @@
 """What a store on a server does otherwise than one in a file: round trips, faults of the server and of the network."""
 
+import hashlib
+import json
 import os
 import re
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -16,11 +20,14 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.approvals import store_interface
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import ApprovalRequest, Denial, Execution, Outcome, Permit
+from humanlayer_agent.audit import events
+from humanlayer_agent.audit.chain import unsealed
 from humanlayer_agent.errors import ConfigError, StoreError, StoreTampered, StoreUnreachable
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.store import heartbeats
 from humanlayer_agent.store.access import open_store
 from humanlayer_agent.store.postgres import server as reached
+from humanlayer_agent.store.postgres.migration import move
 from humanlayer_agent.store.postgres.postgres_store import PostgresStore, make_store
 from humanlayer_agent.store.sqlite import SQLiteStore, SQLStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, ScriptedAsker, ScriptedDirector, answer
@@ -28,6 +35,7 @@ from humanlayer_agent.testing.patience import PATIENCE
 from humanlayer_agent.testing.patience import until as patiently
 from tests.support.forging import forging
 from tests.support.postgres import LocalServer, local_server
+from tests.support.sealing import Sealer
 
 TEAM = ScriptedApprovers()
 KEYED = re.compile("⟦|hmac:")
@@ -133,6 +141,172 @@ def test_a_log_that_was_set_back_lets_nothing_run(store: PostgresStore, postgres
     found = gate.admit(action("ls"))
     assert isinstance(found, Denial)
     assert "set back" in found.reason
+
+
+# A chain for each run
+
+
+@contextmanager
+def writing(store: PostgresStore, run: str) -> Iterator[psycopg.Connection]:
+    """A transaction that writes an event in the chain of a run, and goes on until the end of this."""
+    with psycopg.connect(store.url, autocommit=True) as session:
+        session.execute("SET search_path = pg_catalog, humanlayer, pg_temp; BEGIN; SET LOCAL synchronous_commit = on")
+        session.execute("SELECT begin_write_of(%s)", (run,))
+        fields = {"run": run, "policy": "slow"}
+        body = unsealed(events.POLICY_LOADED, chain=run, mark="mark-", pid=1, fields=fields)
+        session.execute("SELECT seal(%s, %s, 'mark-', 7)", (body, run))
+        yield session
+        session.execute("COMMIT")
+
+
+@pytest.fixture
+def other(store: PostgresStore, gate: Gate) -> Iterator[Gate]:
+    """A second run, of another process's connection."""
+    assert isinstance(gate.admit(action("ls")), Permit)
+    with (
+        closing(PostgresStore(store.url)) as second,
+        Gate(ScriptedDirector({}), second, None, agent="agent", run_id="run-2") as made,
+    ):
+        assert isinstance(made.admit(replace(action("ls"), run_id="run-2")), Permit)
+        yield made
+
+
+def test_a_run_waits_for_no_other(store: PostgresStore, gate: Gate, other: Gate, sent: list[str]) -> None:
+    with writing(store, "run-1"):
+        permit = other.admit(replace(action("ls -l"), run_id="run-2"))
+        assert isinstance(permit, Permit)
+        assert permit.started
+        other.finish(permit, Outcome(0))
+    assert len(sent) == 2, "one round trip each"
+    assert store.verify().intact
+    (ended,) = (entry.event for entry in store.events(type="exec.finished"))
+    assert ended["chain"] == "run-2"
+
+
+def test_a_stop_waits_for_those_that_write_and_nothing_is_allowed_after_it(
+    store: PostgresStore, gate: Gate, other: Gate
+) -> None:
+    with closing(PostgresStore(store.url)) as second, writing(store, "run-1") as session:
+        stop = threading.Thread(target=lambda: second.halts.stop("os:1:ann", "enough"))
+        stop.start()
+        waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        patiently(lambda: session.execute(waits).fetchone() is not None, "that it waits")
+        assert stop.is_alive()
+    stop.join(PATIENCE)
+    assert isinstance(other.admit(replace(action("ls -l"), run_id="run-2")), Denial)
+    assert isinstance(gate.admit(action("ls -l")), Denial)
+    assert store.verify().intact
+
+
+def test_who_follows_the_log_misses_nothing_that_was_being_written(
+    store: PostgresStore, gate: Gate, other: Gate
+) -> None:
+    (newest,) = store.events(last=1)
+    found: list[int] = []
+    with closing(PostgresStore(store.url, create=False)) as reader, writing(store, "run-1"):
+        assert isinstance(other.admit(replace(action("ls -l"), run_id="run-2")), Permit)
+        follower = threading.Thread(target=lambda: found.extend(each.seq for each in reader.events(after=newest.seq)))
+        follower.start()
+        follower.join(0.2)
+        assert follower.is_alive(), "what comes later has a higher number than what is still being written"
+    follower.join(PATIENCE)
+    assert found == list(range(newest.seq + 1, newest.seq + 5))
+
+
+def test_a_report_is_of_what_was_verified(store: PostgresStore, gate: Gate, other: Gate) -> None:
+    """An event that was being written has a lower number than one that was verified."""
+    with closing(PostgresStore(store.url, create=False)) as reader:
+        settled = reader.database.settled
+        with writing(store, "run-1"):
+            assert isinstance(other.admit(replace(action("ls -l"), run_id="run-2")), Permit)
+            before = store.figures().events
+            with pytest.MonkeyPatch.context() as patches:
+                patches.setattr(reader.database, "settled", lambda: before - 5)
+                found = reader.verify()
+        assert (found.intact, found.last) == (True, before - 5)
+        read = hashlib.sha256(b"".join(bytes.fromhex(e.hash) for e in reader.events() if e.seq <= found.last))
+        assert read.hexdigest() == found.digest
+        assert settled() == store.figures().events - 1
+
+
+def test_the_number_of_what_was_not_done_is_left_out(store: PostgresStore, tmp_path: Any) -> None:
+    gate = Gate(ScriptedDirector({}), store, None, agent="agent", run_id="run-1")
+    assert isinstance(gate.admit(action("ls")), Permit)
+    for _ in range(3):
+        with suppress(ZeroDivisionError), writing(store, "run-1") as session:
+            session.execute("ROLLBACK")
+            raise ZeroDivisionError
+    assert isinstance(gate.admit(action("ls")), Permit)
+    numbers = [entry.seq for entry in store.events()]
+    assert numbers[-1] == len(numbers) + 2
+    head = store.write_head()
+    assert (head.seq, head.count) == (numbers[-1], len(numbers))
+    found = store.verify(heads=[head])
+    assert (found.intact, found.count, found.last) == (True, len(numbers) + 1, numbers[-1] + 1)
+    assert store.figures().events == len(numbers) + 1
+    gate.close()
+    moved = move(store, str(tmp_path / "moved.sqlite3"))
+    assert moved.verified.intact
+    with closing(SQLiteStore(tmp_path / "moved.sqlite3")) as file:
+        file.record(events.POLICY_LOADED, policy="p")
+        assert file.verify().intact
+
+
+@pytest.mark.parametrize(
+    ("place", "body"),
+    [
+        ("next_place()", {"chain": "run-1", "run": "run-1", "link": 9}),
+        ("next_place()", {"chain": "run-1", "run": "run-2"}),
+        ("next_place()", {"chain": "run-9", "run": "run-9", "link": 1}),
+        ("next_place()", {"chain": "run-1", "run": "run-1", "type": "run.finished"}),
+        ("next_place()", {"chain": "run-1", "run": "run-1", "link": None}),
+        ("next_place()", {"chain": "run-1", "run": "run-1", "prev": "0" * 64}),
+        ("next_place() + 1", {"chain": "run-1", "run": "run-1"}),
+        ("9007199254740991", {"chain": "run-1", "run": "run-1"}),
+        ("(SELECT max(seq) + 1 FROM audit_event)", {"chain": "run-1", "run": "run-1"}),
+    ],
+)
+def test_what_the_database_takes_into_no_chain(
+    store: PostgresStore, gate: Gate, place: str, body: dict[str, Any]
+) -> None:
+    assert isinstance(gate.admit(action("ls")), Permit)
+    tips = Sealer(store.events()).tips
+    event = {"v": 2, "link": tips["run-1"].link + 1, "prev": tips["run-1"].hash, "type": "policy.loaded"} | body
+    insert = f"INSERT INTO audit_event (seq, hash, body) VALUES ({place}, repeat('a', 64), %s)"
+    with psycopg.connect(store.url, autocommit=True) as session:
+        session.execute("SET search_path = pg_catalog, humanlayer, pg_temp")
+        with pytest.raises(psycopg.Error, match=r"not the next link|currval"):
+            session.execute(insert, (json.dumps(event),))
+        good = {**event, "chain": "run-1", "run": "run-1", "link": tips["run-1"].link + 1}
+        good |= {"prev": tips["run-1"].hash, "type": "policy.loaded"}
+        session.execute(insert.replace(place, "next_place()"), (json.dumps(good),))
+
+
+@pytest.mark.long
+def test_many_runs_write_at_once(store: PostgresStore, gate: Gate) -> None:
+    def work(number: int) -> None:
+        with (
+            closing(PostgresStore(store.url)) as own,
+            Gate(ScriptedDirector({}), own, None, agent="agent", run_id=f"many-{number}") as made,
+        ):
+            for step in range(12):
+                permit = made.admit(Action(f"echo {step}", cwd="/srv/app", project="/srv/app", run_id=f"many-{number}"))
+                assert isinstance(permit, Permit)
+                made.finish(permit, Outcome(0))
+                if step % 5 == number % 5:
+                    own.write_head()
+
+    followed: list[int] = []
+    with closing(PostgresStore(store.url, create=False)) as reader, ThreadPoolExecutor(8) as threads:
+        runs = [threads.submit(work, number) for number in range(8)]
+        while not all(each.done() for each in runs):
+            followed.extend(each.seq for each in reader.events(after=followed[-1] if followed else -1))
+            assert reader.verify().intact
+        for each in runs:
+            each.result()
+    followed.extend(each.seq for each in store.events(after=followed[-1]))
+    assert followed == [each.seq for each in store.events()], "none was missed, and each came in its order"
+    assert store.verify().intact
 
 
 # Faults

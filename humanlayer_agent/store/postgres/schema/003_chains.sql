@@ -35,18 +35,31 @@ CREATE FUNCTION tip(of_chain text, OUT link bigint, OUT hash text) LANGUAGE plpg
     END IF;
 END $$;
 
+-- A JSON text whose escapes that are no text here read as U+FFFD: what `json_extract` looks into.
+CREATE FUNCTION readable(document text) RETURNS json LANGUAGE sql IMMUTABLE
+    SET search_path FROM CURRENT
+    AS $$ SELECT regexp_replace(
+        document,
+        '\\u(0000|d[89ab][0-9a-f]{2}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{2}\\u)d[c-f][0-9a-f]{2})',
+        '\\ufffd', 'gi'
+    )::json $$;
+CREATE OR REPLACE FUNCTION json_extract(document text, path text) RETURNS text LANGUAGE sql IMMUTABLE
+    SET search_path FROM CURRENT
+    AS $$ SELECT readable(document) ->> trim(BOTH '"' FROM substr(path, 3)) $$;
+
 -- The body is the only truth: what queries use is read from it, so that no column can tell another story.
 CREATE OR REPLACE FUNCTION audit_event_linked() RETURNS trigger LANGUAGE plpgsql
     SET search_path FROM CURRENT
     AS $$ DECLARE
+    said json := readable(NEW.body);
     before record;
 BEGIN
-    NEW.prev := json_extract(NEW.body, '$.prev');
-    NEW.type := json_extract(NEW.body, '$.type');
-    NEW.run := json_extract(NEW.body, '$.run');
-    NEW.request := json_extract(NEW.body, '$.request');
-    NEW.chain := coalesce(json_extract(NEW.body, '$.chain'), '');
-    NEW.link := json_extract(NEW.body, '$.link')::bigint;
+    NEW.prev := said ->> 'prev';
+    NEW.type := said ->> 'type';
+    NEW.run := said ->> 'run';
+    NEW.request := said ->> 'request';
+    NEW.chain := coalesce(said ->> 'chain', '');
+    NEW.link := (said ->> 'link')::bigint;
     before := tip(NEW.chain);
     IF NEW.seq <> currval('audit_event_place') OR before.hash IS NULL OR NEW.link IS DISTINCT FROM before.link + 1
         OR NEW.prev IS DISTINCT FROM before.hash OR NEW.chain <> '' AND (NEW.run IS DISTINCT FROM NEW.chain
