@@ -152,10 +152,11 @@ class _Walk:
         """Take in the next event of its chain. Returns what is wrong with it; "" if nothing."""
         chain, link = _place(event, seq)
         before = self._tips.get(chain, BEGIN if chain == STORE else None)
-        if link is None or (before is None and self._fault is None):
-            return "it is in the chain of no run that goes on"
-        if before is None:  # what it begins with is among what is missing
+        if link is not None and before is None and (self._fault or seq > self._due):
+            self._note(self._due, _missing(self._due, seq, seq - self._due), "gap")  # it began among those
             before = Tip(link - 1, str(event.get("prev")))
+        if link is None or before is None:
+            return "it is in the chain of no run that goes on"
         if link <= before.link:
             return f"event {seq} comes again, or out of its order"
         if link > before.link + 1:

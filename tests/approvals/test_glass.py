@@ -19,6 +19,7 @@ from humanlayer_agent.hub.channel_access import StoreDesk
 from humanlayer_agent.hub.head_posts import alarm
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.store.sqlite import SQLStore
+from humanlayer_agent.store.statements import _PLACE
 from humanlayer_agent.testing.approvers import ScriptedApprovers
 from tests.support.stores import another
 
@@ -234,10 +235,10 @@ def test_whoever_may_append_events_fills_nobodys_mail(store: SQLStore, clock: An
 
 def test_one_that_nobody_can_read_keeps_no_other_from_being_told(store: SQLStore) -> None:
     with store.transaction() as ledger:
-        last = ledger.head()
-        assert last is not None
-        body = canonical({"type": events.GLASS_BROKEN.name, "seq": last.seq + 1, "prev": last.hash})
-        values = (last.seq + 1, hashlib.sha256(body).hexdigest(), body.decode())
+        tip, (place,) = ledger.tip(""), ledger._db.execute(_PLACE).fetchone()
+        assert tip is not None
+        body = canonical({"type": events.GLASS_BROKEN.name, "seq": place, "link": tip.link + 1, "prev": tip.hash})
+        values = (place, hashlib.sha256(body).hexdigest(), body.decode())
         ledger.change("INSERT INTO audit_event (seq, hash, body) VALUES (?, ?, ?)", *values)
     store.record(events.GLASS_BROKEN, request="x" * 32, person="ann", reason="fire")
     told: list[str] = []

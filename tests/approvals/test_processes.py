@@ -190,35 +190,35 @@ def test_six_processes_have_the_same_permits(
 APPEND = """
 import json, sys
 from contextlib import contextmanager
+from dataclasses import replace
 from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.store.statements import Ledger
 from humanlayer_agent.audit import events
 from humanlayer_agent.errors import StoreError
 
 class HeadBeforeLock(SQLiteStore):
-    "The bug that six other projects shipped: the head is read before the lock is held."
+    "The bug that six other projects shipped: the newest event is read before the lock is held."
 
     early = None
 
-    def read_head(self):
+    def read_tip(self):
         with self._database.read() as connection:
-            return connection.execute("SELECT seq, hash FROM audit_event ORDER BY seq DESC LIMIT 1").fetchone()
+            return Ledger(connection, 0).tip("")
 
     @contextmanager
     def _transaction(self):
-        head, self.early = self.early or self.read_head(), None
+        early, self.early = self.early or self.read_tip(), None
         with super()._transaction() as ledger:
-            if head is not None:
-                ledger.head = lambda: events_entry(head)
+            ledger.tip = lambda chain: known(early)
             yield ledger
 
-def events_entry(row):
-    from humanlayer_agent.audit.chain import Entry
-    return Entry(row["seq"], row["hash"], b"")
+def known(tip):
+    return tip
 
 path, kind, rounds = sys.argv[1:]
 store = (HeadBeforeLock if kind == "broken" else SQLiteStore)(path, busy_ms=600_000)
 if kind == "broken":
-    store.early = store.read_head()  # all of them, before any writes: the race is lost in every run
+    store.early = store.read_tip()  # all of them, before any writes: the race is lost in every run
 print("ready", flush=True)
 sys.stdin.readline()
 written = 0
@@ -251,13 +251,13 @@ UNCHECKED = "from humanlayer_agent.store import schema\nschema.check = schema.ve
 def test_without_the_triggers_a_missing_lock_breaks_the_chain(
     spawn: Callable[..., Child], path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same with the second wall down, which nobody looks at, and `seq` counted under the lock: only the verifier is
+    """The same with the second wall down, which nobody looks at, and links counted under the lock: only the verifier is
     left to see it.
     """
     monkeypatch.setattr(schema, "check", schema.version_of)
-    program = UNCHECKED + APPEND.replace('Entry(row["seq"]', 'Entry(newest(row["seq"])').replace(
-        "def events_entry", "def newest(seq):\n    return store._database._connection.execute("
-        "'SELECT max(seq) FROM audit_event').fetchone()[0]\n\ndef events_entry"
+    program = UNCHECKED + APPEND.replace(
+        "return tip", "return replace(tip, link=store._database._connection.execute("
+        "'SELECT max(link) FROM audit_event').fetchone()[0])"
     )  # fmt: skip
     store = SQLiteStore(path)
     with store._transaction() as ledger:

@@ -20,9 +20,9 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.audit import events
-from humanlayer_agent.audit.chain import GENESIS, Entry
+from humanlayer_agent.audit.chain import GENESIS, STORE, Entry, Tip
 from humanlayer_agent.audit.export import OCSF, Exporter, Torn, read_entries
-from humanlayer_agent.audit.heads import Head, heads_in, signed
+from humanlayer_agent.audit.heads import Head, heads_in, root_of, signed
 from humanlayer_agent.audit.verify import Verification, verify
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError
@@ -57,9 +57,10 @@ def rechained(lines: list[bytes]) -> bytes:
     """What somebody who knows the format makes of these lines; heads are signed again, with a key of their own."""
     made, before, signer = [], GENESIS, Signer()
     for seq, line in enumerate(lines):
-        event = json.loads(line)["e"] | {"seq": seq, "prev": before}
+        event = json.loads(line)["e"] | {"seq": seq, "link": seq, "prev": before}
         if event["type"] == "audit.head":
             said = event["head"] | {"seq": seq - 1, "hash": before, "count": seq}
+            said["root"] = root_of({STORE: Tip(seq - 1, before)})
             event |= signed(Head(**said), signer).fields()
         body = canonical(event)
         before = hashlib.sha256(body).hexdigest()

@@ -24,14 +24,14 @@ from tests.support import children
 
 path, name, count, lock = sys.argv[1:]
 store = SQLiteStore(path, busy_ms=60_000)
-if lock == "no":  # the mutation: the head is read before the lock is taken
+if lock == "no":  # the mutation: the newest event is read before the lock is taken
     @contextmanager
     def write(self):
         with self._lock, self._reported():
             connection = self._connect()
-            early = Ledger(connection, 0).head()
+            early = Ledger(connection, 0).tip("")
             connection.execute("BEGIN IMMEDIATE")
-            Ledger.head = lambda ledger: early
+            Ledger.tip = lambda ledger, chain: early
             try:
                 yield connection
                 connection.execute("COMMIT")
@@ -94,7 +94,7 @@ def test_four_processes_make_one_intact_chain(tmp_path: Path) -> None:
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("lock", ["yes", "no"])
 def test_without_the_lock_events_are_lost(tmp_path: Path, lock: str) -> None:
-    """What the test above asserts is false where the head is read before the lock is taken."""
+    """What the test above asserts is false where the newest event is read before the lock is taken."""
     path = tmp_path / "store.sqlite3"
     SQLiteStore(path).close()
     failed = written(path, lock, 100)
