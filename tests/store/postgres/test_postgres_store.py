@@ -22,11 +22,14 @@ from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import ApprovalRequest, Denial, Execution, Outcome, Permit
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import unsealed
+from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError, StoreError, StoreTampered, StoreUnreachable
 from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.processes.identity import identity
 from humanlayer_agent.store import heartbeats
 from humanlayer_agent.store.access import open_store
 from humanlayer_agent.store.postgres import server as reached
+from humanlayer_agent.store.postgres import structure
 from humanlayer_agent.store.postgres.migration import move
 from humanlayer_agent.store.postgres.postgres_store import PostgresStore, make_store
 from humanlayer_agent.store.sqlite import SQLiteStore, SQLStore
@@ -280,6 +283,36 @@ def test_what_the_database_takes_into_no_chain(
         good = {**event, "chain": "run-1", "run": "run-1", "link": tips["run-1"].link + 1}
         good |= {"prev": tips["run-1"].hash, "type": "policy.loaded"}
         session.execute(insert.replace(place, "next_place()"), (json.dumps(good),))
+
+
+def test_a_store_of_before_goes_on(postgres: LocalServer) -> None:
+    """Its log is one chain until then; a run that goes on has one of its own from then on."""
+    url = postgres.new_database()
+    with psycopg.connect(url, autocommit=True) as session:
+        for script in structure.scripts()[:2]:
+            session.execute(f"BEGIN; {script}; COMMIT")  # type: ignore[call-overload]
+        session.execute("SET search_path = pg_catalog, humanlayer, pg_temp")
+        values = ("run-1", "agent", "instance", "os:1:ann", "", identity(), 1)
+        run = "INSERT INTO run (id, agent, instance, requester, project, process, started) VALUES (%s, %s, %s, %s, %s, %s, %s)"
+        session.execute(run, values)
+        told = {"agent": "agent", "instance": "instance", "requester": "os:1:ann", "project": ""}
+        opened = {"store": "5" * 32, "version": "0"}
+        before = "0" * 64
+        for seq, (kind, said) in enumerate([("audit.opened", opened), ("run.started", told | {"run": "run-1"})]):
+            body = canonical({"v": 1, "seq": seq, "prev": before, "type": kind, "at": 1, "pid": 1} | said)
+            before = hashlib.sha256(body).hexdigest()
+            insert = "INSERT INTO audit_event (seq, hash, body) VALUES (%s, %s, %s)"
+            session.execute(insert, (seq, before, body.decode()))
+    with pytest.raises(StoreError, match=r"older version \(2\): hla store init brings it to \d"):
+        PostgresStore(url)
+    assert (make_store(url).before, make_store(url).before) == (2, structure.newest())
+    with closing(PostgresStore(url)) as store:
+        store.record(events.POLICY_LOADED, run="run-1", policy="p")
+        store.record(events.POLICY_LOADED, policy="p")
+        store.close_run("run-1", "finished")
+        said = [(entry.event.get("chain", ""), entry.event.get("link")) for entry in store.events()]
+        assert said[:5] == [("", None), ("", None), ("run-1", 1), ("", 2), ("", 3)]
+        assert store.verify().intact
 
 
 @pytest.mark.long
