@@ -362,7 +362,7 @@ class Facts:
 
     def _about_log(self, kind: str, at: int, event: dict[str, Any]) -> None:
         if kind not in ("audit.head", "audit.closed"):
-            details = {k: v for k, v in event.items() if k not in ("v", "seq", "prev", "type", "code", "at", "pid")}
+            details = {k: v for k, v in event.items() if k not in ("v", "seq", "chain", "link", "prev", "type", "code", "at", "pid")}
             self.about_log.append((event["seq"], at, kind, "; ".join(f"{k}: {said(v)}" for k, v in details.items())))
 
     def _files(self, kind: str, at: int, event: dict[str, Any]) -> None:

@@ -141,7 +141,7 @@ def _to_file(reader: "SQLStore", writer: "SQLStore | None", output: Path, follow
         ) from error
     finally:
         exporter.close()
-    typer.echo(f"{output}: {exporter.last.seq + 1 if exporter.last else 0} events", err=True)
+    typer.echo(f"{output}: {f'the log up to event {exporter.last.seq}' if exporter.last else 'empty'}", err=True)
 
 
 def _append(exporter: "Exporter", reader: "SQLStore") -> None:
