@@ -30,7 +30,8 @@ STORE = ""
 
 _LIMIT = 2**53
 
-_OURS = frozenset({"v", "seq", "chain", "link", "prev", "type", "code", "at", "pid"})
+COMMON = frozenset({"v", "seq", "chain", "link", "prev", "type", "code", "at", "pid"})
+"""The fields that any event has, whatever happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def _body(
     pid: int,
     fields: Mapping[str, Any],
 ) -> bytes:
-    if reserved := _OURS & fields.keys():
+    if reserved := COMMON & fields.keys():
         raise ValueError(f"event {kind.name}: field names {sorted(reserved)} are reserved")
     event = {name: loggable(value) for name, value in fields.items() if value is not None}
     event |= {"v": FORMAT, "seq": seq, "link": link, "prev": prev}

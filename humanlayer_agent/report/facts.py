@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from humanlayer_agent.audit.chain import Entry, said
+from humanlayer_agent.audit.chain import COMMON, Entry, said
 
 _MARK = "\u27e6"
 """How the mark of an erased secret begins."""
@@ -362,7 +362,7 @@ class Facts:
 
     def _about_log(self, kind: str, at: int, event: dict[str, Any]) -> None:
         if kind not in ("audit.head", "audit.closed"):
-            details = {k: v for k, v in event.items() if k not in ("v", "seq", "chain", "link", "prev", "type", "code", "at", "pid")}
+            details = {k: v for k, v in event.items() if k not in COMMON}
             self.about_log.append((event["seq"], at, kind, "; ".join(f"{k}: {said(v)}" for k, v in details.items())))
 
     def _files(self, kind: str, at: int, event: dict[str, Any]) -> None:
