@@ -85,6 +85,7 @@ def together(first: Construct, second: Construct, size: int) -> tuple[Action, Gi
     for n, construct in enumerate((first, second)):
         text = construct.text(size // 2)
         texts.append(text)
+        files.update({f"{FOLDER}/{name}": given for name, given in construct.files})
         if construct.path:
             folder = f"{FOLDER}/{n}"
             files[f"{folder}/{construct.path}"] = text

@@ -23,6 +23,8 @@ MAX_TOLD = 100
 """Most effects of one command, and most hits of one action, that are told of one by one."""
 LONGEST = 160
 """Characters of an operand or a command that a sentence shows."""
+_SHOWN_OF = 2_048
+"""Characters at either end of a text of which those are that are shown."""
 _KEPT = 20
 """Characters kept at either end of one long word: too few to tell a secret by."""
 _CLAUSES = 2
@@ -82,7 +84,7 @@ class Row:
             and (self.word is None or _word(command) in self.word)
             and (self.flag is None or not self.flag.isdisjoint(command.flags))
             and (self.option is None or bool(_option(self.option, command)))
-            and (self.beside is None or any(_is(self.beside, each) for each in command.effects))
+            and (self.beside is None or any(_is(self.beside, each) for each in _first_and_last(command.effects)))
             and ("{words}" not in self.say or bool(_words(command)))
         )
 
@@ -246,7 +248,7 @@ def short(text: str) -> str:
     """
     if len(text) <= LONGEST:
         return one_line(text)
-    words = [each for word in _WORD.findall(text) for each in (_FOLDER.findall(word) if word[0] == "/" else [word])]
+    words = _pieces(text)
     words = [each if len(each) <= LONGEST // 2 else f"{each[:_KEPT]}...{each[-_KEPT:]}" for each in words]
     head, tail, room = 0, len(words), LONGEST
     while head < tail:
@@ -257,6 +259,14 @@ def short(text: str) -> str:
         head, tail = (head + 1, tail) if at == head else (head, tail - 1)
     left_out = ["..."] if head < tail else []
     return f"{one_line(''.join([*words[:head], *left_out, *words[tail:]]))} ({len(text)} characters)"
+
+
+def _pieces(text: str) -> list[str]:
+    """Words with the blank behind each, and the folders of a path; the middle of a very long text is one piece."""
+    if len(text) > 3 * _SHOWN_OF:
+        head, tail = _pieces(text[:_SHOWN_OF])[:-1], _pieces(text[-_SHOWN_OF:])[1:]
+        return [*head, text[sum(map(len, head)) : len(text) - sum(map(len, tail))], *tail]
+    return [each for word in _WORD.findall(text) for each in (_FOLDER.findall(word) if word[0] == "/" else [word])]
 
 
 # ---- one row, filled in ----------------------------------------------------------------------------
@@ -274,18 +284,19 @@ def _filled(row: Row, command: SimpleCommand | None) -> str:
 
 
 def _beside(beside: tuple[str, str], command: SimpleCommand) -> str:
-    found: dict[object, Effect] = {}
-    for each in command.effects:
-        if _is(beside, each):
-            found.setdefault((each.operand, each.pattern, each.below, each.value), each)
-    if len(found) <= _MANY:
-        return names(operand(each, command) for each in found.values())
-    shown = [operand(each, command) for each in islice(found.values(), NAMED)]
-    return f"{', '.join(shown)} and {len(found) - NAMED} more"
+    return _named([(command, each) for each in command.effects if _is(beside, each)])
 
 
 def _named(found: Sequence[Found]) -> str:
-    return names(operand(effect, command) for command, effect in found)
+    if len(found) > _MANY:
+        alike: dict[object, Found] = {}
+        for command, each in found:
+            alike.setdefault((each.operand or id(command), each.pattern, each.below, each.value), (command, each))
+        found = [*alike.values()]
+    if len(found) <= _MANY:
+        return names(operand(effect, command) for command, effect in found)
+    shown = [operand(effect, command) for command, effect in found[:NAMED]]
+    return f"{', '.join(shown)} and {len(found) - NAMED} more"
 
 
 def _needs(say: str) -> bool:
@@ -307,6 +318,11 @@ def _plain(effect: Effect) -> Row:
     """The last row of its kind, which fits all of them."""
     rows = _table().get(effect.kind)
     return rows[-1] if rows else Row(effect.kind, f"{effect.kind} {{}}")
+
+
+def _first_and_last(effects: Sequence[Effect]) -> Sequence[Effect]:
+    """Those that are looked at to tell of others: each row of the table looks once more, for each that is told of."""
+    return effects if len(effects) <= 2 * MAX_TOLD else [*effects[:MAX_TOLD], *effects[-MAX_TOLD:]]
 
 
 def _is(beside: tuple[str, str], effect: Effect) -> bool:

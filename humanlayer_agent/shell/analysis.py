@@ -15,7 +15,7 @@ from humanlayer_agent.shell.interpreter import literal_command as plain
 from humanlayer_agent.shell.interpreter.code_cache import Remembered
 from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, MAX_FOLLOWED, Context, Ends, Stdin
 from humanlayer_agent.shell.interpreter.run import Run
-from humanlayer_agent.shell.interpreter.state import READONLY, State, Value, join
+from humanlayer_agent.shell.interpreter.state import CHARACTER, COMMAND, READONLY, State, Value, join
 from humanlayer_agent.shell.paths import logical
 from humanlayer_agent.shell.program import Program, SimpleCommand
 from humanlayer_agent.shell.programs.catalog import SHIPPED, Catalog
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.languages import Behaviour, Found, Text
     from humanlayer_agent.shell.script_files.scripts import Scripts
 
-MAX_COMMANDS = 2_000
 _READ_AGAIN = 10
 """What it costs to read a text within a text (`bash -c`, eval), for each of its code points."""
 _REFUSED = 100
@@ -166,6 +165,7 @@ class Interpreter:
     def root(self, parsed: Parse) -> None:
         """Analyse a whole action."""
         state = self.start
+        state.work.spend(CHARACTER * len(self.text))
         self.program.status = parsed.status
         self.program.reasons = list(parsed.reasons)
         try:
@@ -233,8 +233,7 @@ class Interpreter:
 
     def source(self, text: str, word: Field, state: State, context: Context, construct: str) -> Ends:
         """Analyse `text` (the value of `word`) as a script of its own: `bash -c`, eval, trap, a fed shell."""
-        too_much = context.depth > MAX_DEPTH or len(self.program.commands) > MAX_COMMANDS
-        if too_much or not state.work.spend(_READ_AGAIN * len(text)):
+        if context.depth > MAX_DEPTH or not state.work.spend(_READ_AGAIN * len(text)):
             self.program.doubt("nested too deep")
             return state.lost(), state.lost()
         from humanlayer_agent.shell.syntax import dialects
@@ -452,7 +451,7 @@ class Interpreter:
 
     def simple(self, node: Simple, state: State, context: Context) -> Ends:
         """Follow a simple command."""
-        if len(self.program.commands) > MAX_COMMANDS:
+        if not self.work.spend(COMMAND):
             self.program.doubt("too many commands")
             return state, state
         if plain.run(self, node, state, context):

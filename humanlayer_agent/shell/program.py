@@ -38,6 +38,9 @@ WRITTEN = "written"
 _LINE_OF_CODE = re.compile(r" line \d+: ")
 """Stands in the origin of effects that program text has."""
 
+_MANY = 200
+"""Beyond so many words that are not known, one may be noted twice: to look for it takes longer than to tell it."""
+
 VERSION = "version"
 """The role of the effects by which git gives a file the content of another version, or removes it as there. Their
 `value` says which content, as far as that is known, and their `origin` whose."""
@@ -204,7 +207,7 @@ class SimpleCommand:
     def doubt(self, word: str) -> None:
         """Record that `word` keeps this command from being fully resolved."""
         self.resolved = False
-        if word not in self.unresolved:
+        if len(self.unresolved) >= _MANY or word not in self.unresolved:
             self.unresolved.append(word)
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from humanlayer_agent.shell.analysis import MAX_COMMANDS, analyse
+from humanlayer_agent.shell.analysis import analyse
+from humanlayer_agent.shell.interpreter.state import COMMAND, MAX_WORK
 from tests.support.extent import examples
 
 WORDS = """x=1 y=$x export declare local readonly unset set shift read eval source trap cd pushd popd if then else elif fi for in
@@ -23,7 +24,7 @@ def test_it_never_fails(pieces: list[tuple[str, str]]) -> None:
     program = analyse("".join(a + b for a, b in pieces), cwd="/p", environ={"HOME": "/h"}, closed=True)
     assert not any("internal" in reason for reason in program.reasons)
     assert program.status in ("ok", "partial", "failed")
-    assert len(program.commands) <= MAX_COMMANDS + 100
+    assert len(program.commands) <= MAX_WORK // COMMAND + 100
     assert all(a is not None for c in program.commands for a in c.argv)
 
 

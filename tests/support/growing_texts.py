@@ -15,13 +15,14 @@ FOLDER = "/srv/app"
 
 @dataclass(frozen=True, slots=True)
 class Construct:
-    """One construct: where it stands ("python"), its name, and what it is made of."""
+    """One construct: where it stands ("python"), its name, what it is made of, and the files that are there besides."""
 
     kind: str
     name: str
     command: str
     path: str
     parts: tuple[str, ...]
+    files: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.name}"
@@ -41,9 +42,10 @@ class Construct:
     def action(self, size: int) -> tuple[Action, GivenReader]:
         """Return what an agent would propose, and the files that it has."""
         text = self.text(size)
+        files = {f"{FOLDER}/{name}": given for name, given in self.files}
         if not self.path:
-            return Action(text, cwd=FOLDER), GivenReader({})
-        return Action(self.command, cwd=FOLDER), GivenReader({f"{FOLDER}/{self.path}": text})
+            return Action(text, cwd=FOLDER), GivenReader(files)
+        return Action(self.command, cwd=FOLDER), GivenReader({**files, f"{FOLDER}/{self.path}": text})
 
 
 @cache
@@ -57,4 +59,6 @@ def _read() -> Iterator[Construct]:
         kinds = yaml.safe_load(file)
     for kind, group in kinds.items():
         for name, parts in group["texts"].items():
-            yield Construct(kind, name, group["command"], group["path"], tuple(parts))
+            yield Construct(
+                kind, name, group["command"], group["path"], tuple(parts), tuple(group.get("files", {}).items())
+            )

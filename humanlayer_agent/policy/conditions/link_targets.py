@@ -14,8 +14,18 @@ from collections.abc import Iterator, Sequence
 
 from humanlayer_agent.shell import HOST, Effect, View
 
+MAX_LOOKS = 20_000
+"""So many names are looked at for the patterns of an action; where there are more, it is not known where they lead."""
+
+_MOST_PARTS = 2_048
+"""No path of more components can be opened: with its slashes it were longer than PATH_MAX, 4,096."""
+_WILD = frozenset("*?[")
 _PLAIN, _MISSING, _LINK = range(3)
 """What is found at a path, its last component not followed: something else than a link, nothing, a link."""
+
+
+class TooManyNames(Exception):
+    """There are more names than are looked at."""
 
 
 class Links:
@@ -29,7 +39,7 @@ class Links:
         folds: names in capitals and in small letters are the same there (`.ENV` is `.env`).
     """
 
-    __slots__ = ("_found", "_names", "folds", "patterns", "view")
+    __slots__ = ("_found", "_left", "_listed", "_names", "folds", "patterns", "view")
 
     def __init__(self, view: View = HOST, *, folds: bool = False) -> None:
         self.view = view
@@ -38,7 +48,9 @@ class Links:
         self._found: dict[str, int] = {}
         """What the disk was asked about, and its answer."""
         self.patterns: dict[tuple[str, bool], tuple[str, ...] | None] = {}
-        """Where the patterns that were looked up lead through links (see `globlinks`)."""
+        """Where the patterns that were looked up lead through links (see `led`)."""
+        self._listed: dict[str, list[tuple[str, bool]]] = {}
+        self._left = MAX_LOOKS
 
     def names(self, path: str) -> tuple[str, ...]:
         """The names one path has: as written (without `.` and `..`), and where symbolic links lead."""
@@ -58,6 +70,36 @@ class Links:
         """Tell whether each path that was asked for has the names now that it had then."""
         now = Links(self.view)
         return all(now.names(path) == names for path, names in self._names.items())
+
+    def look(self) -> None:
+        """Count one more name that is looked at for a pattern.
+
+        Raises:
+            TooManyNames: it is one too many for all that is judged together.
+        """
+        self._left -= 1
+        if self._left < 0:
+            raise TooManyNames
+
+    def listed(self, folder: str) -> list[tuple[str, bool]]:
+        """Return the links and the directories in a folder, and whether each is a link; none where there is no such
+        folder, or nobody may look: nor may what runs.
+
+        Raises:
+            TooManyNames: there are more names than may be looked at.
+        """
+        found = self._listed.get(folder)
+        if found is None:
+            found = []
+            try:
+                for name, is_link, is_directory in self.view.entries(folder):
+                    self.look()
+                    if is_link or is_directory:
+                        found.append((name, is_link))
+            except (OSError, ValueError):
+                pass
+            self._listed[folder] = found
+        return found
 
     def _led_through(self, path: str) -> bool:
         """Tell whether there is a link among the components of `path` (absolute, without `.` and `..`)."""
@@ -85,16 +127,6 @@ class Links:
         return (plain,) if real == plain else (plain, real)
 
 
-MAX_ENTRIES = 8_192
-"""So many names are looked at for a pattern; where there are more, it is not known where it leads."""
-
-_WILD = frozenset("*?[")
-
-
-class _Unknown(Exception):
-    """There are more names than are looked at."""
-
-
 def led_to(effect: Effect, links: Links) -> tuple[str, ...] | None:
     """Return where the pattern of an effect leads through links as well; None: nobody can tell.
 
@@ -115,54 +147,52 @@ def led(pattern: str, links: Links, *, last: bool) -> tuple[str, ...] | None:
     key = pattern, last
     if key not in links.patterns:
         try:
-            links.patterns[key] = tuple(dict.fromkeys(_found(pattern, last, links.view)))
-        except _Unknown:
+            links.patterns[key] = tuple(dict.fromkeys(_found(pattern, last, links)))
+        except TooManyNames:
             links.patterns[key] = None
     return links.patterns[key]
 
 
-def _found(pattern: str, last: bool, view: View) -> Iterator[str]:
+def _found(pattern: str, last: bool, links: Links) -> Iterator[str]:
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     first = next((n for n, part in enumerate(parts) if not _WILD.isdisjoint(part)), len(parts))
-    places, left = ["/" + "/".join(parts[:first])], [MAX_ENTRIES]
+    places = ["/" + "/".join(parts[:first])]
     for n in range(first, len(parts)):
         part, rest = parts[n], parts[n + 1 :]
         if part.startswith("**") or part == "..":
             return
         deeper: list[str] = []
         for place in places:
-            for path, is_link in _entries(place, part, left, view):
+            for path, is_link in _entries(place, part, links):
                 if not is_link:
                     deeper.append(path)
                     continue
-                real = view.real(path)
-                if rest and not view.look(real).is_directory:
+                real = links.view.real(path)
+                if rest and not links.view.look(real).is_directory:
                     continue  # nothing lies below it
                 deeper.append(real)
                 if rest or last:
                     yield _joined(real, rest)
         places = deeper
+        if not places or n - first > _MOST_PARTS:
+            return
 
 
-def _entries(place: str, part: str, left: list[int], view: View) -> Iterator[tuple[str, bool]]:
+def _entries(place: str, part: str, links: Links) -> Iterator[tuple[str, bool]]:
     """Yield the paths that `part` stands for in the directory `place`, each with whether it is a link."""
-    real = view.real(place)
+    links.look()
+    real = links.view.real(place)
     if _WILD.isdisjoint(part) and "\\" not in part:
-        step = view.look(_joined(real, [part]))
+        step = links.view.look(_joined(real, [part]))
         if step.found is not None:
             yield _joined(place, [part]), step.target is not None
         return
     from humanlayer_agent.policy.conditions.pattern_overlap import overlap  # not above: only a pattern needs it
 
-    try:
-        for name, is_link, is_directory in view.entries(real):
-            left[0] -= 1
-            if left[0] < 0:
-                raise _Unknown
-            if (is_link or is_directory) and overlap(f"/{part}", f"/{name}", False):
-                yield _joined(place, [name]), is_link
-    except (OSError, ValueError):  # no directory, or nobody may look: nor may what runs
-        return
+    for name, is_link in links.listed(real):
+        links.look()
+        if overlap(f"/{part}", f"/{name}", False):
+            yield _joined(place, [name]), is_link
 
 
 def _joined(place: str, parts: Sequence[str]) -> str:

@@ -25,6 +25,8 @@ MAX_PATTERN = 1_000
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 _WILDCARD = re.compile(r"[*?]")
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
+_LEADING_ELSEWHERE = frozenset({"**", "..", ".", ""})
+"""Parts of a shell's pattern by which it has not as many levels as parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,11 @@ class PathSet:
         anchors = [p.anchor for p in self.patterns if p.anchor != "/"]
         self._ways = frozenset([way for anchor in anchors for way in _ways_to(anchor)])
         self._anywhere = len(anchors) < len(self.patterns)
+        # What begins with a dot no wildcard stands for, and most patterns for any depth have such a name.
+        self._visible = [p for p in self.patterns if p.anchor != "/" or not any(c[0] == "." for c in p.components)]
         # Of a shell's pattern, each path is one of these only where they have as many parts.
-        self._levels = tuple(p for p in self.patterns if "**" not in p.components[:-1])
+        levels = [p.components for p in self.patterns if "**" not in p.components[:-1]]
+        self._levels = tuple((each[:-1], True) if each[-1:] == ("**",) else (each, False) for each in levels)
 
     def has(self, path: str) -> bool:
         """Return True where `path` (absolute, normalised) matches."""
@@ -120,8 +125,7 @@ class PathSet:
                 others = led_to(effect, links)
                 may = others is None or any(self._may_match(other, effect.recursive) for other in others)
                 return MAYBE if may else NO
-            wild = effect.pattern.split("/")[1:]
-            return YES if any(_covers(p.components, wild) for p in self._levels) else MAYBE
+            return YES if self._covers(effect.pattern.split("/")[1:]) else MAYBE
         if not _certain(effect):
             return MAYBE
         names = links.names(operand)
@@ -187,8 +191,21 @@ class PathSet:
 
     def _holds(self, pattern: str, recursive: bool) -> bool:
         """Tell whether everything that a path or pattern stands for lies in the set."""
-        fixed = _compile(pattern).anchor
+        fixed = pattern[: wild.start()].rpartition("/")[0] or "/" if (wild := _WILDCARD.search(pattern)) else pattern
         return self.has_all(fixed) if recursive or fixed != pattern else self.has(fixed)
+
+    def _covers(self, wild: Sequence[str]) -> bool:
+        """Tell whether each path that a shell's pattern stands for is one of these: `/proc/[0-9]*/mem` is, of
+        `/proc/*/mem`.
+        """
+        if not _LEADING_ELSEWHERE.isdisjoint(wild):
+            return False
+        for components, below in self._levels:
+            if (len(components) <= len(wild) if below else len(components) == len(wild)) and all(
+                each in ("*", part) for each, part in zip(components, wild, strict=False)
+            ):
+                return True
+        return False
 
     def _may_match(self, pattern: str, recursive: bool) -> bool:
         """Tell whether a path that `pattern` stands for could be in the set.
@@ -200,9 +217,10 @@ class PathSet:
 
         deep = "**" in pattern.split("/")
         itself = components(pattern)
-        below = [*itself, "**"] if recursive else itself
+        below = (*itself, "**") if recursive else itself
         fixed = "" if "/." in pattern or "//" in pattern else head(pattern)  # ".." could lead anywhere
-        for p in self.patterns:
+        dotted = any(part.startswith((".", "\\", "**")) for part in itself)
+        for p in self.patterns if dotted else self._visible:
             anywhere = p.anchor == "/"
             if anywhere and deep and p.text.endswith("/**"):
                 continue
@@ -261,19 +279,6 @@ def _ways_to(anchor: str) -> Iterator[str]:
         yield way
         way = way.rpartition("/")[0].rstrip("/")
     yield way
-
-
-def _covers(components: Sequence[str], wild: Sequence[str]) -> bool:
-    """Tell whether each path that a shell's pattern stands for is one of these: `/proc/[0-9]*/mem` is, of
-    `/proc/*/mem`.
-    """
-    if "**" in wild or ".." in wild or "." in wild or "" in wild:
-        return False
-    if components[-1:] == ("**",) and "**" not in components[:-1]:
-        components, wild = components[:-1], wild[: len(components) - 1]
-    return len(components) == len(wild) and all(
-        each != "**" and (each == "*" or each == part) for each, part in zip(components, wild, strict=True)
-    )
 
 
 def fill(text: str, variables: Mapping[str, str]) -> str:

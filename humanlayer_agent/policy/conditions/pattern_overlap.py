@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
+
+from humanlayer_agent.policy.conditions.word_patterns import glob_matches, longest_text
 
 MAX_STEPS = 40_000
 """Beyond this the answer is yes: an overlap that was not ruled out."""
@@ -21,17 +24,18 @@ def overlap(wild: str, pattern: str, recursive: bool) -> bool:
     two stars (find's -name); a component `**` is any number of components.
     """
     left = components(wild)
-    right = [c for c in pattern.split("/") if c != ""]
-    return len(wild) * len(pattern) > MAX_STEPS or components_overlap([*left, "**"] if recursive else left, right)
+    right = tuple([c for c in pattern.split("/") if c != ""])
+    return len(wild) * len(pattern) > MAX_STEPS or components_overlap((*left, "**") if recursive else left, right)
 
 
-def components(wild: str) -> list[str]:
+def components(wild: str) -> tuple[str, ...]:
     """Return the components of a shell pattern."""
-    return [c for c in wild.split("/") if c not in ("", ".")]
+    return tuple([c for c in wild.split("/") if c not in ("", ".")])
 
 
-def components_overlap(wild: Sequence[str], pattern: Sequence[str]) -> bool:
-    """The same for the components of both, which are not too long."""
+@lru_cache(maxsize=1024)
+def components_overlap(wild: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+    """The same for the components of both, which are not too long. Many rules of a policy have the same patterns."""
     return _meet(wild, pattern, "**", _names)
 
 
@@ -49,6 +53,8 @@ def _meet(left: Sequence[T], right: Sequence[T], star: T, same: Callable[[T, T],
             return False
         last += 1
     left, right = left[first : ends[0] - last], right[first : ends[1] - last]
+    if (len(left) == 1 and left[0] == star) or (len(right) == 1 and right[0] == star):
+        return True  # whatever the other one is
     # Row by row: reach[j] says whether left[:i] and right[:j] have one in common.
     reach = [True] + [False] * len(right)
     for j, item in enumerate(right):
@@ -70,12 +76,40 @@ def _names(wild: str, pattern: str) -> bool:
     hidden = pattern.startswith(".")
     if wild[:1] in ("*", "?", "[") and not wild.startswith("**") and hidden:
         return False
-    ours, theirs = head(wild), head(pattern)
-    if not (ours.startswith(theirs) or theirs.startswith(ours)):
+    ours, theirs = _shape(wild), _shape(pattern)
+    if not (ours.head.startswith(theirs.head) or theirs.head.startswith(ours.head)):
         return False
+    if theirs.plain and not ours.odd:
+        return ours.text in pattern and glob_matches(wild, pattern)
+    if ours.plain and not theirs.odd:
+        return theirs.text in wild and glob_matches(pattern, wild)
     if max(len(wild), len(pattern)) > _LONGEST_NAME:
         return _meet(_tokens(wild), _tokens(pattern), "\0*", _same)
     return _meet(_remembered(wild), _remembered(pattern), "\0*", _same)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What is soon seen of the pattern of a name.
+
+    Attributes:
+        head: the characters before the first wildcard, or what may be one.
+        text: the longest text that is in each name which matches, where it is not `odd`.
+        plain: it is one name.
+        odd: it holds more than stars and question marks.
+    """
+
+    head: str
+    text: str
+    plain: bool
+    odd: bool
+
+
+@lru_cache(maxsize=1024)
+def _shape(text: str) -> _Shape:
+    first = head(text)
+    odd = "[" in text or "\\" in text
+    return _Shape(first, "" if odd else longest_text(text), len(first) == len(text), odd)
 
 
 def head(text: str) -> str:

@@ -16,6 +16,8 @@ from humanlayer_agent.shell import Field
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.linear_regex import Regex
 
+_WILDCARD = re.compile(r"[*?]")
+
 
 class TextSet:
     """Words that match one of some patterns.
@@ -41,7 +43,7 @@ class TextSet:
             else:
                 others.append(glob)
         self._heads, self._tails, self._middles = tuple(heads), tuple(tails), tuple(middles)
-        self._other_globs = tuple(others)
+        self._other_globs = tuple((longest_text(glob), glob) for glob in others)
         self._regexes = tuple(_regex(p.regex) for p in found if p.regex is not None)
 
     def has(self, word: str | None) -> int:
@@ -53,8 +55,8 @@ class TextSet:
         for middle in self._middles:
             if middle in word:
                 return YES
-        for glob in self._other_globs:
-            if glob_matches(glob, word):
+        for text, glob in self._other_globs:
+            if text in word and glob_matches(glob, word):
                 return YES
         answers = [each.matches(word) for each in self._regexes]
         if True in answers:
@@ -86,6 +88,11 @@ def _may_begin(pattern: str, prefix: str) -> bool:
 def has_star(text: str) -> bool:
     """Tell whether a pattern holds a wildcard."""
     return "*" in text or "?" in text
+
+
+def longest_text(pattern: str) -> str:
+    """Return the longest text without wildcards that is in each word which matches `pattern`."""
+    return max(_WILDCARD.split(pattern), key=len)
 
 
 def glob_matches(pattern: str, text: str) -> bool:

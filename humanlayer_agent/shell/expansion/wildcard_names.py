@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from humanlayer_agent.shell.dataflow import name_lists
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.context import Context
-from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.interpreter.state import RESERVED, State
 from humanlayer_agent.shell.paths import absolute_path, plain_path, takes_all
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.reader import DiskLooks
@@ -131,7 +131,7 @@ def _words(walk: "Interpreter", field: Field, found: Listing, state: State, most
         # Where an option would stand is not known; nor, of names that are no options, which comes first.
         return [field if option else replace(field, no_option=True, listed=texts if len(texts) <= MAX_LISTED else ())]
     cost = sum(_COST + len(text) for text in texts)
-    if state.work.left < 2 * cost:
+    if state.work.left - cost < RESERVED:
         return [field]
     state.work.spend(cost)
     whole = field.glob if takes_all(field.glob or "") else None

@@ -93,6 +93,8 @@ def expand(word: Word, state: State, *, declaration: bool = False) -> list[Field
         return [name.at(word)]
     out: list[Field] = []
     try:
+        if state.work.left <= 0:
+            raise Unknown
         mode = _Mode.DECLARATION if declaration else _Mode.WORD
         for parts in [_parts(word)] if declaration else _variants(word):
             out += _Expansion(word, state, mode).fields(parts)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.field import PROCESS_SUBSTITUTION, Field
 from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, Context
+from humanlayer_agent.shell.interpreter.state import EFFECT, WILDCARDS
 from humanlayer_agent.shell.paths import absolute_path, split_pattern, takes_all, unescape
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs.operand_effects import host_of, port_of
@@ -61,6 +62,7 @@ class Run:
         recursive: bool = False, contents: bool = False, value: str | None = None, sure: bool = True,
     ) -> None:  # fmt: skip
         """Note an effect of the command."""
+        self.walk.work.left -= EFFECT
         self.command.effects.append(
             Effect(
                 kind, role, operand, resolved, span, origin, source,
@@ -129,7 +131,7 @@ class Run:
                     for cwd in self.state.cwd:
                         add(absolute_path(text, cwd), True)
             return
-        if target.glob is not None:
+        if target.glob is not None and self.walk.work.spend(WILDCARDS):
             for cwd in ("/",) if target.glob.startswith("/") else self.state.cwd or ():
                 pattern = absolute_path(target.glob, cwd)
                 base, safe = split_pattern(pattern)

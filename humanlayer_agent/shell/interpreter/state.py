@@ -16,14 +16,21 @@ from humanlayer_agent.shell.syntax.tree import Function
 MAX_CHOICES = 8
 MAX_VALUE = 8_192
 """Longest value that is tracked, in code points: `x=$x$x` doubles it each time."""
-MAX_WORK = 2_000_000
-"""What one analysis may cost: code points that expansion makes, about a quarter of a microsecond each, and by the same
+MAX_WORK = 1_200_000
+"""What one decision may cost: code points that expansion makes, about a quarter of a microsecond each, and by the same
 measure what follows."""
 STEP = 25
 """What a step costs of a reader that follows a program (6 to 7 microseconds, measured for Python and JavaScript)."""
 CHARACTER = 4
-"""What a character costs of program text, before it is parsed (`ast.parse` takes about a microsecond for one)."""
-RESERVED = 500_000
+"""What a character costs of the command and of program text, before it is parsed (`ast.parse` takes about a microsecond
+for one)."""
+COMMAND = 500
+"""What a command costs that is followed, and then judged."""
+EFFECT = 200
+"""What each of its effects costs."""
+WILDCARDS = 1_000
+"""What it costs besides to hold wildcards against the patterns of a policy."""
+RESERVED = 300_000
 """Left to the shell's own text by the programs that it runs: where it ends, not all commands are known."""
 
 

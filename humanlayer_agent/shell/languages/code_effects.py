@@ -34,14 +34,22 @@ def perform(run: Run, behaviour: Behaviour, language: str) -> None:
         known = run.command.moves is not None and run.state.cwd is not None
         run.command.moves = dedupe((*(run.command.moves or ()), *(run.state.cwd or ()))) if known else None
     for reason in behaviour.doubts:
+        if _has_too_many(run):
+            return
         run.code(None, what=reason, role="code", origin=language, unread=behaviour.opaque or behaviour.unread)
         run.doubt(reason)
     for act in behaviour.acts:
-        if len(run.command.effects) > MAX_EFFECTS:
-            run.walk.program.doubt("too many effects")
+        if _has_too_many(run):
             return
         _act(run, act, language)
     _written(run, behaviour)
+
+
+def _has_too_many(run: Run) -> bool:
+    many = len(run.command.effects) > MAX_EFFECTS
+    if many:
+        run.walk.program.doubt("too many effects")
+    return many
 
 
 def _written(run: Run, behaviour: Behaviour) -> None:

@@ -141,9 +141,26 @@ def test_a_link_that_comes_later(judge: Judge, project: Path) -> None:
 
 
 def test_too_many_names_to_look_at(judge: Judge, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_targets, "MAX_ENTRIES", 10)
+    monkeypatch.setattr(link_targets, "MAX_LOOKS", 10)
     (project / "many").mkdir()
     for n in range(11):
         (project / f"many/{n}").touch()
     assert judge("cat many/*.py") == "ask"
     assert judge("cat src/*.py") == "allow"
+
+
+def test_the_names_that_are_looked_at_count_for_all_patterns_together(
+    judge: Judge, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(20):
+        (project / f"d{n}").mkdir()
+    folders = len(list(project.iterdir()))
+    monkeypatch.setattr(link_targets, "MAX_LOOKS", 8 * folders)
+    assert judge("cat *1/x *2/y") == "allow"
+    assert judge(f"cat {' '.join(f'*{n}/x' for n in range(9))}") == "ask"
+
+
+@pytest.mark.parametrize("parts", [600, 60_000])
+def test_a_long_pattern_that_leads_through_a_link(judge: Judge, project: Path, parts: int) -> None:
+    (project / "docs").symlink_to(project / "src")
+    assert judge(f"cat d*s/{'*/' * parts}x") == "ask"

@@ -324,6 +324,21 @@ def test_the_work_is_bounded(text: str) -> None:
     assert len(result.behaviour.acts) < 2_000
 
 
+def test_a_variable_is_expanded_once_in_a_text() -> None:
+    text = "V0=\n" + "".join(f"V{n + 1}=$(V{n})$(V{n})\n" for n in range(30)) + "a:\n\trm x$(V30)\n"
+    behaviour = make.read([("Makefile", (text,))], goals=("a",), directory="/p").behaviour
+    assert [act.operands[0].choices for act in behaviour.acts] == [("rm x",)]
+    assert behaviour.steps < 1_000
+
+
+def test_no_more_references_are_followed_than_may_be() -> None:
+    text = "V=b\na:\n" + "\trm $(V)\n" * 50
+    within, beyond = (make.read([("Makefile", (text,))], goals=("a",), directory="/p", steps=n) for n in (200, 20))
+    assert not within.behaviour.doubts
+    assert beyond.behaviour.doubts
+    assert beyond.behaviour.steps == 20
+
+
 # ---- against make itself ----------------------------------------------------------------------------
 
 NAMES = st.sampled_from(["a", "b", "c", "d.o", "e.o", "./b", "s/f.o"])

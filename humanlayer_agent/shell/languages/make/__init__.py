@@ -11,7 +11,7 @@ from dataclasses import replace
 from humanlayer_agent.shell.languages.behaviour import Behaviour, Found, Text
 from humanlayer_agent.shell.languages.make.makefile import Reader
 from humanlayer_agent.shell.languages.make.recipes import Made, run
-from humanlayer_agent.shell.languages.make.variables import Environment, Texts
+from humanlayer_agent.shell.languages.make.variables import MAX_STEPS, Environment, Texts
 
 __all__ = ["Made", "read", "whole"]
 
@@ -25,6 +25,7 @@ def read(
     environment: Environment = lambda name: (),
     directory: str | None = None,
     search: Sequence[str] = (),
+    steps: int = MAX_STEPS,
 ) -> Made:
     """What `make` does with a Makefile.
 
@@ -36,11 +37,15 @@ def read(
         environment: the values of environment variables (see `variables.Environment`).
         directory: where make runs.
         search: directories in which it looks for included files as well.
+        steps: how many references to variables may be followed.
     """
     reader = Reader(goals, given or {}, files, environment, directory, search)
+    reader.variables.most_steps = min(steps, MAX_STEPS)
     for name, texts in sources:
         reader.contents(name, texts)
-    return run(reader, goals, [name for name, _ in sources])
+    made = run(reader, goals, [name for name, _ in sources])
+    made.behaviour.steps = min(reader.variables.steps, steps)
+    return made
 
 
 def whole(text: str, path: str | None, files: Callable[[str], Found] | None) -> Behaviour:

@@ -16,7 +16,7 @@ MAX_CHOICES = 8
 MAX_LENGTH = 32_768
 MAX_DEPTH = 40
 MAX_STEPS = 20_000
-"""Most references that are followed for one Makefile."""
+"""Most references that are followed for one Makefile, where its reader may not take fewer."""
 
 Texts = tuple[str, ...]
 Environment = Callable[[str], Texts | None]
@@ -35,6 +35,7 @@ _BUILT_IN = {
     "LINK.cc": "$(CXX) $(CXXFLAGS) $(CPPFLAGS) $(LDFLAGS) $(TARGET_ARCH)", "LINK.cpp": "$(LINK.cc)",
 }  # fmt: skip
 """What make defines by itself (GNU make manual 10.3), as far as it may be seen in a recipe."""
+_NOTHING: Mapping[str, Texts] = {}
 _NOT_FROM_ENVIRONMENT = frozenset({"MAKE", "SHELL", ".SHELLFLAGS", "MAKEFLAGS", "MAKE_COMMAND", "MAKELEVEL"})
 
 
@@ -71,6 +72,9 @@ class Variables:
     """True where a file was included that nobody could read: what is undefined may be defined there."""
     cwd: str | None = None
     steps: int = 0
+    most_steps: int = MAX_STEPS
+    _expanded: dict[tuple[int, str], tuple[Mapping[str, Texts], Texts]] = field(default_factory=dict)
+    """What variables became in the text that is being expanded, with what was local there."""
 
     def __post_init__(self) -> None:
         for name, value in self.given.items():
@@ -154,6 +158,8 @@ class Variables:
         """Every text that `text` may become. `local` are automatic variables and arguments."""
         if "$" not in text:
             return (text,)
+        if depth == 0:
+            self._expanded.clear()
         if depth > MAX_DEPTH:
             return (self.unknown("a variable that refers to itself"),)
         if len(text) > MAX_LENGTH:
@@ -167,14 +173,14 @@ class Variables:
                 break
             pieces.append((text[i:at],))
             i = reference_end(text, at)
-            pieces.append(self._reference(text[at:i], local or {}, depth + 1))
+            pieces.append(self._reference(text[at:i], local or _NOTHING, depth + 1))
         return self._joined(pieces)
 
     def _joined(self, pieces: list[Texts]) -> Texts:
         out: Texts = ("",)
         for piece in pieces:
             self.steps += len(out[0]) // 256
-            if len(out) * len(piece) > MAX_CHOICES or self.steps > MAX_STEPS:
+            if len(out) * len(piece) > MAX_CHOICES or self.steps > self.most_steps:
                 return (self.unknown("many values"),)
             out = tuple(dict.fromkeys(a + b for a in out for b in piece))
             if any(len(o) > MAX_LENGTH for o in out):
@@ -183,7 +189,7 @@ class Variables:
 
     def _reference(self, text: str, local: Mapping[str, Texts], depth: int) -> Texts:
         self.steps += 1
-        if self.steps > MAX_STEPS:
+        if self.steps > self.most_steps:
             return (self.unknown("too many references"),)
         if text == "$$":
             return ("$",)
@@ -217,6 +223,13 @@ class Variables:
         return tuple(self._called("patsubst", [pattern, after if "%" in before else "%" + after, v]) for v in values)
 
     def _variable(self, name: str, local: Mapping[str, Texts], depth: int) -> Texts:
+        """What `$(name)` becomes. Within one text each is expanded once: else two of them double the work."""
+        key = id(local), name
+        if key not in self._expanded:
+            self._expanded[key] = local, self._value(name, local, depth)
+        return self._expanded[key][1]
+
+    def _value(self, name: str, local: Mapping[str, Texts], depth: int) -> Texts:
         if name in local:
             return local[name]
         if len(name) == 2 and name[0] in "@<^+*?%|" and name[1] in "DF" and name[0] in local:
@@ -305,6 +318,7 @@ class Variables:
         return self._few(out, shown)
 
     def _call(self, words: list[str], local: Mapping[str, Texts], depth: int, shown: str) -> Texts:
+        self.steps += 1
         values = [self.expand(word, local, depth) for word in words]
         names = [v.strip() for v in values[0]] if values else []
         if len(names) != 1 or names[0] in FUNCTIONS or names[0] not in self.defined:

@@ -93,7 +93,7 @@ def follow(engine: "Engine", tree: ast.Module) -> None:
     from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 
     scopes.module_scope(engine, tree)
-    if ".configure(" in engine.source:
+    if engine.holds(".configure("):
         engine.configured = django_settings.names(tree)
     engine.wait(engine.unit)
     engine.drain(statements.read)

@@ -62,6 +62,7 @@ class Engine:
         steps: int = MOST_STEPS,
     ) -> None:
         self.source = source
+        self._held: dict[str, bool] = {}
         self.placed = False
         """Whether the program looks at its path or at its words."""
         self._argv = argv
@@ -126,7 +127,13 @@ class Engine:
 
     def may_hold(self, words: str) -> bool:
         """Can `words` be in what is read? Texts that are executed may have been put together of others."""
-        return words in self.source or bool(self.parsed)
+        return bool(self.parsed) or self.holds(words)
+
+    def holds(self, words: str) -> bool:
+        """Are `words` in the text itself?"""
+        if words not in self._held:
+            self._held[words] = words in self.source
+        return self._held[words]
 
     # ---- reading until nothing grows ----------------------------------------------------------------
 
@@ -186,6 +193,27 @@ class Engine:
             cell.value = new
             if cell.readers:
                 self._grown(cell)
+
+    def inherit(self, cls: Class, bases: Value) -> None:
+        """`cls` has these `bases` as well."""
+        self.add(cls.bases, bases)
+        for base in bases:
+            if isinstance(base, Class) and cls not in base.heirs:
+                base.heirs.add(cls)
+                for unit in base.watchers:
+                    self.wait(unit)
+                base.watchers.clear()
+
+    def descendants(self, cls: Class) -> set[Class]:
+        """`cls` and all that inherit from it; the unit that is read now is read again when that are more."""
+        found, pending = {cls}, [cls]
+        while pending:
+            each = pending.pop()
+            each.watchers.add(self.unit)
+            pending += each.heirs - found
+            found |= each.heirs
+        self.step(len(found) // 8)
+        return found
 
     def bounded(self, old: Value, new: Value, growths: int = 0) -> Value:
         """The union of both. Where it is too much, whatever it holds is handed to code that is not read, as it were."""
@@ -306,6 +334,8 @@ class Engine:
         ):
             scope.cells, scope.declared, scope.exact = {}, {}, {}
             scope.closure = scope.cls = scope.reader = None
+        for cls in self.classes:
+            cls.heirs, cls.watchers = set(), set()
 
     # ---- places -------------------------------------------------------------------------------------
 

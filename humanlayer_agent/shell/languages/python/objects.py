@@ -121,12 +121,16 @@ class Closure:
 class Class:
     """A class of the program."""
 
-    __slots__ = ("bases", "definite", "fields", "name", "readers", "scope", "stored")
+    __slots__ = ("bases", "definite", "fields", "heirs", "name", "readers", "scope", "stored", "watchers")
 
     def __init__(self, name: str, scope: Scope) -> None:
         self.name = name
         self.scope = scope
         self.bases = Cell()
+        self.heirs: set[Class] = set()
+        """The classes that have it among their bases."""
+        self.watchers: set[Unit] = set()
+        """Who is read again when that are more."""
         self.definite: frozenset[str] = frozenset()
         """Names that its body binds in any case: they hide those of its ancestors."""
         self.stored: set[str] = set()

@@ -105,8 +105,8 @@ def captured(pattern: ast.AST) -> Iterator[str]:
 def module_scope(engine: "Engine", tree: ast.Module) -> None:
     """Find what the module binds, and what functions bind in it by `global`."""
     bound: set[str] = set()
-    collect(tree.body, bound, [], ":=" in engine.source)
-    if "global" in engine.source:
+    collect(tree.body, bound, [], engine.holds(":="))
+    if engine.holds("global"):
         for node in ast.walk(tree):
             if isinstance(node, ast.Global):
                 bound.update(node.names)

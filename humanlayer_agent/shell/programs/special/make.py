@@ -198,7 +198,7 @@ class _Goals:
         from humanlayer_agent.shell.languages import make
         from humanlayer_agent.shell.languages.code_effects import perform
 
-        goals = None if self.goals is None else tuple(self.goals)
+        goals, work = None if self.goals is None else tuple(self.goals), self.run.walk.work
         worlds = [[(name, (text,))] for name, texts in sources for text in texts] if len(sources) == 1 else [sources]
         for world in worlds:
             key = ("make", str(world), goals, str(sorted(self.variables.items())), directory)
@@ -215,7 +215,9 @@ class _Goals:
                 environment=self._environment,
                 directory=directory,
                 search=self.search,
+                steps=work.steps,
             )
+            work.admit(0, made.behaviour.steps)
             state = self._recipes(made, directory)
             perform(self.run.having(state=state), made.behaviour, "make")
         return True

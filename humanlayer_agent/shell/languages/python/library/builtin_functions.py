@@ -34,7 +34,7 @@ def _type(engine: "Engine", args: Args) -> Value:
     bases, body = args.at(1) or EMPTY, args.at(2) or EMPTY
     named, others = containers.keywords(engine, body)
     made = engine.site(args.node, "class", lambda: _class(engine))
-    engine.add(made.bases, containers.elements(engine, bases))
+    engine.inherit(made, containers.elements(engine, bases))
     for name, held in named.items():
         for each in held:
             if isinstance(each, Closure) and each.cls is None:

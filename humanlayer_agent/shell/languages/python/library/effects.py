@@ -81,7 +81,7 @@ def _perform(engine: "Engine", effect: Effect, args: Args, origin: str, instance
         remote(engine, kind, value, origin)
     elif kind == "docstrings":
         shown = effect.operand is not None and (DATA in value or any(">>>" in text for text in texts(value)))
-        if shown or ">>>" in engine.source:
+        if shown or engine.holds(">>>"):
             engine.doubt("examples in docstrings are run")
     elif kind == "environment":
         _environment(engine, effect, value, args, origin)

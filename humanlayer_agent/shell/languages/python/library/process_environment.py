@@ -55,7 +55,7 @@ def looked_up(engine: "Engine", name: Value) -> Value:
 def set_variable(engine: "Engine", name: Value, value: Value | None, origin: str) -> None:
     """A variable is set; `value` is None where it is removed."""
     content = operands(value) if value is not None else []
-    if value is not None and _TEMPORARY & set(only_texts(name) or _TEMPORARY) and "tempfile" in engine.source:
+    if value is not None and _TEMPORARY & set(only_texts(name) or _TEMPORARY) and engine.holds("tempfile"):
         temporary(engine, value)
     if (
         value is not None

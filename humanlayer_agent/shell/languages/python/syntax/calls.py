@@ -150,13 +150,12 @@ def open_parameters(engine: "Engine", opened: Closure) -> None:
     """Anything may be passed to `opened`."""
     args = Args.unknown(opened.node)
     if opened.cls is not None and opened.kind != "static":
-        engine.step(len(engine.classes) // 8)
-        family = [c for c in engine.classes if c is opened.cls or _inherits(engine, c, opened.cls)]
+        family = engine.descendants(opened.cls)
         own: Value = frozenset(family) if opened.kind == "class" else frozenset(map(Instance, family))
         args = args.before(own)
     for name, value in opened.given.items():
         engine.add(opened.scope.cell(name), value)
-    if "pytest" in engine.source:
+    if engine.holds("pytest"):
         args.named |= {name: made for name, made in _FIXTURES.items() if name in (opened.scope.local or ())}
     _bind(engine, opened, args)
     if not opened.unit.runs:
@@ -165,13 +164,6 @@ def open_parameters(engine: "Engine", opened: Closure) -> None:
 
 _FIXTURES = {"tmp_path": path_objects.made(frozenset({path_values.TEMPORARY}))}
 """What pytest passes to a function by the name of the parameter."""
-
-
-def _inherits(engine: "Engine", cls: Class, ancestor: Class) -> bool:
-    bases = engine.read(cls.bases)
-    if not any(isinstance(base, Class) for base in bases):
-        return False
-    return ancestor in bases or ancestor in attributes.family(engine, cls)
 
 
 def construct(engine: "Engine", cls: Class, args: Args) -> Value:

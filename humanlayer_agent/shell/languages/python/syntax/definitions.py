@@ -44,7 +44,7 @@ def annotation(engine: "Engine", node: ast.expr) -> None:
     """An annotation is evaluated; one that is a text may be, later (typing.get_type_hints)."""
     if not isinstance(node, ast.Constant):
         found = expressions.value(engine, node)
-        if any(name in engine.source for name in _ANNOTATED):
+        if any(map(engine.holds, _ANNOTATED)):
             capability_leaks.escape(engine, capability_leaks.only(engine, found), "an annotation")
     elif isinstance(node.value, str) and "(" in node.value:
         execution.inline(engine, node.value)
@@ -150,7 +150,7 @@ def cls(engine: "Engine", node: ast.ClassDef) -> None:
     made = engine.site(node, "class", lambda: _new_class(engine, node))
     for base in node.bases:
         inner = base.value if isinstance(base, ast.Starred) else base
-        engine.add(made.bases, expressions.value(engine, inner))
+        engine.inherit(made, expressions.value(engine, inner))
     keywords = {k.arg or "**": expressions.value(engine, k.value) for k in node.keywords}
     if not {"metaclass", "**"}.isdisjoint(keywords) or METACLASS in attributes.foreign_bases(engine, made):
         made.definite = frozenset()  # a metaclass makes of the body what it likes
@@ -212,7 +212,7 @@ def _from_metaclass(engine: "Engine", node: ast.ClassDef, made: Class, given: Va
     out: Value = EMPTY
     for atom in given:
         if isinstance(atom, Class):
-            engine.add(made.bases, frozenset({atom}))
+            engine.inherit(made, frozenset({atom}))
             for name in ("__new__", "__init__", "__call__", "__prepare__"):
                 for each in attributes.lookup(engine, atom, name):
                     if isinstance(each, Closure):

@@ -204,7 +204,7 @@ def _import_module(engine: "Engine", args: Args) -> Value:
 
 def _breakpoint(engine: "Engine", args: Args) -> Value:
     """A debugger takes commands from standard input; PYTHONBREAKPOINT may name any other function."""
-    if any(True for _ in args.every()) or "PYTHONBREAKPOINT" in engine.source:
+    if any(True for _ in args.every()) or engine.holds("PYTHONBREAKPOINT"):
         engine.doubt("breakpoint() calls what the environment names")
     else:
         engine.doubt("breakpoint() runs what it reads from standard input")
@@ -222,7 +222,7 @@ def _members(engine: "Engine", args: Args) -> Value:
 
 def _type_hints(engine: "Engine", args: Args) -> Value:
     """typing.get_type_hints: texts are evaluated; those in the source are read where they stand."""
-    if "__annotations__" in engine.source:
+    if engine.holds("__annotations__"):
         engine.doubt("annotations are evaluated that may have been changed")
     return ANYTHING
 
