@@ -44,7 +44,7 @@ def test_it_is_made_and_every_command_takes_it(database: str, capsys: pytest.Cap
     assert (status["kind"], status["events"], status["runs"]) == ("postgresql", 1, 0)
     assert said(capsys, "requests", "ls") == "No request waits for an answer.\n"
     said(capsys, "grants", "ls")
-    assert "hla-head-1" in said(capsys, "audit", "head")
+    assert "hla-head-2" in said(capsys, "audit", "head")
     assert "intact: 2 events" in said(capsys, "audit", "verify")
     assert "audit.opened" in said(capsys, "audit", "tail")
     assert "intact" in said(capsys, "audit", "verify", "--store", database)
