@@ -100,7 +100,8 @@ def authority_of(
                 valid_for_ms=valid_for_ms or shipped.valid_for_ms,
             )
         routing = tuple(map(_routing, profiles.routing))
-        return Authority(tuple(people.values()), routes, profiles.signers, routing, glass=profiles.break_glass)
+        made = Authority(tuple(people.values()), routes, profiles.signers, routing, glass=profiles.break_glass)
+        return replace(made, withdrawn=profiles.fleet.withdrawn) if profiles.fleet is not None else made
     except ConfigError as error:
         files = ", ".join(profiles.files)
         raise ConfigError(f"{files}: {error}" if files else str(error)) from error
