@@ -106,7 +106,7 @@ CALLS = {
     ("grants show", ""): "grants show REQUEST",
     ("store status", ""): "store status",
     ("audit hold ls", ""): "audit hold ls",
-    ("key signers ls --channels ./signers.yaml", ""): "key signers ls",
+    ("key signers ls", ""): "key signers ls --channels ./signers.yaml",
     ("people ls", ""): "people ls --channels CHANNELS/terminal.yaml",
 }
 ELSEWHERE = {
