@@ -46,7 +46,11 @@ def fetch(source: str, *, seconds: float = DEADLINE_S) -> bytes:
         return _of_file(Path(source).expanduser())
     if scheme not in ("https", "git+https", "git+file"):
         raise ConfigError(f"{source}: {_FORMS}")
-    if "@" in urlsplit(source).netloc:
+    try:
+        place = urlsplit(source).netloc
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}: {_FORMS}") from error
+    if "@" in place:
         raise ConfigError("such an address has no password in it: git reads that from ~/.netrc")
     until = time.monotonic() + seconds
     return _of_git(source, until) if scheme.startswith("git+") else _in_time(source, until)
@@ -106,7 +110,9 @@ def _of_server(source: str, until: float) -> bytes:
 # ---- git ----------------------------------------------------------------------------------------------
 
 _SETTINGS = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false")
-_KEPT_VARIABLES = ("PATH", "HOME", "SSL_CERT_FILE", "https_proxy")
+_KEPT_VARIABLES = ("PATH", "HOME", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY")
+_AUTHORITIES = {"SSL_CERT_FILE": "GIT_SSL_CAINFO", "SSL_CERT_DIR": "GIT_SSL_CAPATH"}
+"""What Python's TLS reads, and what git calls it: one list of authorities for both ways."""
 _BRANCH = "refs/heads/bundle"
 
 
@@ -124,7 +130,8 @@ def _of_git(source: str, until: float) -> bytes:
 
 def _git(arguments: list[str], repository: str, until: float) -> bytes:
     """Run git without anybody's settings, and return what it prints, up to the size of a release."""
-    environ = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ} | {
+    named = {name: name for name in _KEPT_VARIABLES} | _AUTHORITIES
+    environ = {name: os.environ[ours] for ours, name in named.items() if ours in os.environ} | {
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_ALLOW_PROTOCOL": repository.partition("://")[0],

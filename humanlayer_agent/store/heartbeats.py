@@ -7,9 +7,9 @@ whoever reads another one notes since when, by its own, the last heartbeat has b
 Where the table of processes shows that a process is there, or has ended, that is certain, and its heartbeat does not
 matter: it may be late, because the machine slept or is loaded.
 
-A store on a server can be out of everybody's reach, and then nobody could give a sign. So it keeps since when signs have
-come without a gap, by the server's clock, and nobody's silence counts from before that: who comes back after an outage
-has as long again as ever. (A file is there while its machine is awake.)
+A store on a server can be out of everybody's reach, and then nobody could give a sign. So it keeps since when signs
+have come without a gap, by the server's clock, and nobody's silence counts from before that: who comes back after an
+outage has as long again as ever. (A file is there while its machine is awake.)
 """
 
 import os
