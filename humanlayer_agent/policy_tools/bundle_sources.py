@@ -164,11 +164,20 @@ def _git(arguments: list[str], repository: str, until: float) -> bytes:
         if process.wait() != 0:
             if time.monotonic() >= until:
                 raise ConfigError(f"{repository}: did not come in time")
-            raise ConfigError(f"{repository}: git says: {' '.join(said.split())[-300:] or 'nothing'}")
+            raise ConfigError(f"{repository}: {_in_words(said)}")
         return content
     finally:
         ended.cancel()
         _end(process)
+
+
+def _in_words(said: str) -> str:
+    """Return what git has said, and in our words what it says otherwise than it is here."""
+    if f"died of signal {signal.SIGXFSZ}" in said:
+        return f"too large: git may fetch {_MAX_PACK // 2**20} MiB of a repository, which is for releases alone"
+    if "dubious ownership" in said:
+        return "belongs to another user than who fetches from it, so git does not open it: chown it, or name the file"
+    return f"git says: {' '.join(said.split())[-300:] or 'nothing'}"
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -81,11 +81,11 @@ def build(
     if not os.path.lexists(key_path()):
         raise ConfigError(f"there is no signing key ({key_path()}), and signer lists are signed: run hla init")
     signer = Signer(key_path())
-    draft = _draft(file, version, expires, signer.fingerprint)
+    unsigned = draft(file, version, expires, signer.fingerprint)
     unlock(signer)
     from dataclasses import replace
 
-    made = replace(draft, signature=signer.sign_text(draft.statement))
+    made = replace(unsigned, signature=signer.sign_text(unsigned.statement))
     path = output or Path(f"{made.fleet}.signers")
     try:
         path.write_bytes(made.text)
@@ -197,8 +197,12 @@ def _place(channels: Path | None) -> "Installation[SignerList]":
     return found
 
 
-def _draft(file: Path, version: int, expires: str, signer: str) -> "SignerList":
-    """Return the list that a file describes, unsigned."""
+def draft(file: Path, version: int, expires: str, signer: str) -> "SignerList":
+    """Return the list that a file describes, unsigned.
+
+    Raises:
+        ConfigError: the file is none that describes one, or it has ended already.
+    """
     from humanlayer_agent.keys.signer_list import SignerList
     from humanlayer_agent.policy.language import sources, yaml_positions
     from humanlayer_agent.policy.language.release import moment
@@ -210,13 +214,13 @@ def _draft(file: Path, version: int, expires: str, signer: str) -> "SignerList":
     named = said["signers"] if isinstance(said["signers"], dict) else {}
     keys = {name: [each] if isinstance(each, str) else each for name, each in named.items()}
     try:
-        draft = SignerList(said["fleet"], version, expires, keys, signer)
-        if why := draft.mistake():
+        found = SignerList(said["fleet"], version, expires, keys, signer)
+        if why := found.mistake():
             raise ValueError(why)
     except ValueError as error:
         raise ConfigError(f"{file}: {error}") from None
-    draft.check_holds(moment())
-    return draft
+    found.check_holds(moment())
+    return found
 
 
 def _taken_out(found: "SignerList", before: "SignerList | None") -> dict[str, str]:
