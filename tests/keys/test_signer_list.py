@@ -183,7 +183,17 @@ def test_a_key_that_is_taken_out_counts_no_more_in_what_goes_on(
 
 def test_the_audit_key_is_refused_in_a_list_as_well(fleet: Fleet) -> None:
     fleet.install(fleet.build(3, AuditKey.create(audit_key_path()).fingerprint))
-    with pytest.raises(ConfigError, match="one of the signers is the audit key"):
+    with pytest.raises(ConfigError, match="is the audit key"):
+        authority_of(fleet.load(), "os:1")
+
+
+def test_the_audit_key_signs_no_list(fleet: Fleet) -> None:
+    """It has no passphrase: an agent's command could make a list with it."""
+    key = AuditKey.create(audit_key_path())
+    fleet.says(f"{{fleet: acme, signed_by: [{key.fingerprint}]}}")
+    unsigned = SignerList("acme", 1, "2999-12-31", {"ann": [ANN]}, key.fingerprint)
+    fleet.install(replace(unsigned, signature=key.sign_text(unsigned.statement)))
+    with pytest.raises(ConfigError, match="is the audit key"):
         authority_of(fleet.load(), "os:1")
 
 

@@ -109,15 +109,17 @@ def authority_of(
 
 def _refuse_audit_key(profiles: Profiles) -> None:
     """It has no passphrase: whatever runs as this user could sign answers with it."""
-    if not profiles.signers or not os.path.lexists(audit_key_path()):
+    counting = profiles.signers | (profiles.fleet.place.settings.signers if profiles.fleet is not None else set())
+    if not counting or not os.path.lexists(audit_key_path()):
         return
     try:
-        if AuditKey(audit_key_path()).fingerprint not in profiles.signers:
+        if AuditKey(audit_key_path()).fingerprint not in counting:
             return
     except ConfigError:  # it signs nothing then
         return
     raise ConfigError(
-        f"{', '.join(profiles.files)}: one of the signers is the audit key ({audit_key_path()}). It has no passphrase, "
+        f"{', '.join(profiles.files)}: one of the signers, or of those who sign a list of them, is the audit key "
+        f"({audit_key_path()}). It has no passphrase, "
         "so any command could sign with it: take it out"
     )
 

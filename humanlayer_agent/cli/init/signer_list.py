@@ -166,6 +166,8 @@ def install(
     where = source or place.settings.source
     if not where:
         raise ConfigError("where from? name a file or an address, or write `from:` under `signers:` in channels.yaml")
+    if not place.machine:
+        Path(place.file).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     came = where if "://" in where else os.path.abspath(os.path.expanduser(where))
     found, gone = put_in_force(place, fetch(where), came, trial=_taken_out)
     print(f"{found.title} is in force: the signature is good, keys: {len(found.names)}")
