@@ -104,8 +104,6 @@ def holds(db: Connection, lease: Row, *, note: bool = True) -> bool:
     """
     if identity.lives(lease["process"]) is False:
         return False
-    if note:
-        _watched_since(db)
     return not _silent(db, f"lease {lease['channel']}", lease, lease["ttl"], note=note)
 
 
@@ -125,13 +123,12 @@ def forget_lost_runs(db: Connection) -> None:
 def _silent(db: Connection, what: str, sign: Row, limit: int, *, note: bool = True) -> bool:
     """Tell whether the last sign of life has been the newest for `limit` ms. What can't be told yet is noted."""
     name, now = clock(db)
+    watched = _watched_since(db) if note else 0
     known = sign["clock"] == name and sign["beat"] <= now
     since = sign["beat"] if known else _noted_since(db, what, sign, note=note)
     if now - since < limit:
         return False
-    if not note or now - _watched_since(db) >= limit:
-        return True
-    return now - _noted_since(db, what, sign) >= UNWATCHED_MS
+    return now - watched >= limit or now - _noted_since(db, what, sign) >= UNWATCHED_MS
 
 
 def _noted_since(db: Connection, what: str, sign: Row, *, note: bool = True) -> int:
