@@ -96,7 +96,7 @@ class FleetSigners:
         if place.machine:
             trust.check_folder(os.path.dirname(place.file), machine=True)
         self.list = self._now = place.current()
-        self.list.check_holds(moment())
+        self.list.check_holds(moment(), place.install)
         self.keys = frozenset(self.list.names)
         self._problem = ""
 
@@ -120,7 +120,7 @@ class FleetSigners:
             if (state := self._states()) != self._state:
                 self._now = self.place.current()
                 self._state = state
-            self._now.check_holds(moment())
+            self._now.check_holds(moment(), self.place.install)
         except ConfigError as error:
             if self._problem != str(error):
                 self._problem = str(error)

@@ -153,6 +153,9 @@ def test_the_list_of_the_machine_is_all_there_is(own_user: Path, tmp_path: Path)
     assert (found.signers, found.uncounted) == ({ANN}, {BEN})
     user.says(f'{{fleet: mine, signed_by: ["{BEN}"]}}')
     assert machine.load().signers == {ANN}, "a list below it is not even looked for"
+    machine.lies("acme.signers", machine.build(4, ANN, expires="2001-01-01").text)
+    with pytest.raises(ConfigError, match="until a newer one is installed: sudo hla key signers install"):
+        machine.load()
     machine.says(f'["{HUB}"]')
     (machine.folder / "channels.yaml").chmod(0o644)
     user.says(f'{{fleet: acme, signed_by: ["{user.signer.fingerprint}"]}}')

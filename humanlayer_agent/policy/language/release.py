@@ -142,12 +142,16 @@ class Release:
         said = {"name": self.name, "version": self.version, "sha256": self.digest}
         return {**said, "signer": self.signer, "expires": self.expires}
 
-    def check_holds(self, now: str) -> None:
-        """Raise PolicyError where it has ended by the moment `now` (UTC, ISO 8601)."""
+    def check_holds(self, now: str, install: str = "") -> None:
+        """Raise PolicyError where it has ended by the moment `now` (UTC, ISO 8601).
+
+        Args:
+            install: the command that puts a newer one in force, where it is another one than usual.
+        """
         if now >= self.end:
             raise PolicyError(
                 f"the {self.KIND} {self.title} has expired ({self.expires}), so {self.WITHOUT}, until a newer one is "
-                f"installed: {self.INSTALL}"
+                f"installed: {install or self.INSTALL}"
             )
 
     def _said(self) -> dict[str, Any]:
