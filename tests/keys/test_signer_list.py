@@ -15,12 +15,14 @@ from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.channels import settings as channels
 from humanlayer_agent.channels.settings.authority_loader import authority_of
 from humanlayer_agent.errors import ConfigError, PolicyError
+from humanlayer_agent.hooks.judge import Judge
 from humanlayer_agent.keys import signer_list
 from humanlayer_agent.keys.key_file import AuditKey
 from humanlayer_agent.keys.signer_list import SignerList
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.locations import audit_key_path, config_folder
 from humanlayer_agent.policy_tools.bundles import put_in_force
+from tests.hooks.test_judge import asked
 from tests.support.bundles import resigned
 
 ANN, BEN, HUB = ("a" * 64, "b" * 64, "c" * 64)
@@ -140,6 +142,20 @@ def test_a_project_names_none_and_trusting_it_changes_nothing(fleet: Fleet, tmp_
         channels.load(project, machine=fleet.machine, trusting=True)
 
 
+def test_a_file_that_is_named_by_itself(fleet: Fleet, tmp_path: Path) -> None:
+    """Its list lies where the user's does, never beside it: it may stand in a project."""
+    fleet.install(fleet.build(3, ANN))
+    own = fleet.folder / "channels.yaml"
+    assert channels.load(file=own, machine=fleet.machine).signers == {ANN}
+    other = tmp_path / "channels.yaml"
+    other.write_bytes(own.read_bytes())
+    (tmp_path / "acme.signers").write_bytes(fleet.build(4, BEN).text)
+    found = channels.load(file=other, machine=fleet.machine)
+    assert found.signers == {ANN}
+    assert found.fleet is not None
+    assert found.fleet.place.file == str(fleet.folder / "acme.signers")
+
+
 def test_the_list_of_the_machine_is_all_there_is(own_user: Path, tmp_path: Path) -> None:
     machine = Fleet(tmp_path / "etc", tmp_path / "etc")
     machine.folder.chmod(0o755)
@@ -147,6 +163,8 @@ def test_the_list_of_the_machine_is_all_there_is(own_user: Path, tmp_path: Path)
     if os.geteuid() != 0:
         pytest.skip("what is the machine's belongs to root")
     machine.install(machine.build(3, ANN))
+    named = channels.load(file=machine.folder / "channels.yaml", machine=machine.machine)
+    assert named.signers == {ANN}, "as a hub names it"
     user = Fleet(config_folder(), machine.machine)
     user.says(f'["{BEN}"]')
     found = machine.load()
@@ -182,6 +200,22 @@ def test_a_key_that_is_taken_out_counts_no_more_in_what_goes_on(
     assert "the signer list acme@4 has expired (2999-12-31), so nobody's answer counts" in caplog.text
     (fleet.folder / "acme.signers").unlink()
     assert not authority.trusts(BEN)
+
+
+def test_a_session_of_hooks_heeds_it_for_the_next_call(fleet: Fleet, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    fleet.install(fleet.build(3, ANN, BEN))
+    judge = Judge()
+    assert asked(judge, project, "ls").verdict == "allow"
+    fleet.install(fleet.build(4, BEN, HUB))
+    assert asked(judge, project, "ls").verdict == "allow"
+    (session,) = judge._sessions.values()
+    assert session.signers == {BEN}, "a key that was put in counts in what begins then, and one that is out no more"
+    fleet.lies("acme.signers", b"broken")
+    with pytest.raises(PolicyError, match="not a signer list"):  # which the server answers with a denial
+        asked(judge, project, "ls")
+    judge.close()
 
 
 def test_the_audit_key_is_refused_in_a_list_as_well(fleet: Fleet) -> None:

@@ -117,13 +117,13 @@ def load(
     """
     merged, ignored = _Merged(), []
     if file is not None:
-        _take_own(merged, "", Path(file))
+        _take_own(merged, "", Path(file), machine)
     else:
         for authority, path in places(project, machine=machine):
             if not exists(path):
                 continue
             if authority != "project":
-                _take_own(merged, authority, path)
+                _take_own(merged, authority, path, machine)
             elif (content := _trusted_content(path, trusting)) is not None:
                 _take(merged, path, signs=False, content=content)
             else:
@@ -161,7 +161,7 @@ def signer_list(file: Path | str | None = None, *, machine: Path | None = None) 
     merged = _Merged()
     for authority, path in [("", Path(file))] if file is not None else places(None, machine=machine):
         if file is not None or exists(path):
-            _take_own(merged, authority, path)
+            _take_own(merged, authority, path, machine)
     return _signer_list(merged, machine)
 
 
@@ -236,11 +236,13 @@ def _trusted_content(path: Path, trusting: bool) -> bytes | None:
     return content if trusting or is_trusted(path, content) else None
 
 
-def _take_own(merged: _Merged, authority: str, path: Path) -> None:
-    """Add the machine's file, the user's, or one that was named."""
+def _take_own(merged: _Merged, authority: str, path: Path, machine: Path | None) -> None:
+    """Add the machine's file, the user's, or one that was named by itself (`authority` is "" then)."""
     if authority:
         _check_owner(path, machine=authority == "machine")
-    _take(merged, path, signs=True, folder=path.parent if authority else config_folder())
+    # One that was named may be one of those two: a signed list lies beside it as well.
+    own = {os.path.realpath(each): each.parent for _, each in places(None, machine=machine)}
+    _take(merged, path, signs=True, folder=own.get(os.path.realpath(path), config_folder()))
 
 
 def _signer_list(merged: _Merged, machine: Path | None) -> "Installation[SignerList] | None":
