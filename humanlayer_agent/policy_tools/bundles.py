@@ -24,7 +24,7 @@ from humanlayer_agent.policy.layers.installation import Installation, Settings, 
 from humanlayer_agent.policy_tools.bundle_sources import fetch
 from humanlayer_agent.policy_tools.catalog_entries import failures
 
-_LOCK = "install.lock"
+_LOCK = ".lock"
 R = TypeVar("R", bound=Release)
 T = TypeVar("T")
 _FOR_PEOPLE = frozenset({"origin", "tests", "scope", "inherited", "reason", "suggestion", "overridden"})
@@ -246,7 +246,7 @@ def put_in_force(
     """
     found = place.verified(raw, source)
     found.check_holds(moment())
-    with _alone(os.path.dirname(place.file), machine=place.machine):
+    with _alone(f"{place.file}{_LOCK}", machine=place.machine):
         place.check_mark(found, source, place.last())
         before = _in_force(place)
         if before is not None:
@@ -338,11 +338,10 @@ def _check_locks(before: Bundle, found: Bundle, result: Tried, source: str) -> N
 
 
 @contextmanager
-def _alone(folder: str, *, machine: bool) -> Iterator[None]:
+def _alone(path: str, *, machine: bool) -> Iterator[None]:
     """One process at a time puts a release in force: else an older one could come after a newer. Only its owner can
     open the file, so nobody else can keep it locked.
     """
-    path = os.path.join(folder, _LOCK)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:

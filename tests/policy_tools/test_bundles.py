@@ -215,7 +215,7 @@ def test_one_at_a_time(fleet: Fleet) -> None:
 
     bundles.install(fleet.build(7).text, "x", folder=fleet.folder, halt=at_once)
     assert in_force(fleet) == ["acme@7"]
-    assert (fleet.folder / "install.lock").stat().st_mode & 0o777 == 0o600  # nobody else can keep it
+    assert (fleet.folder / "policy.bundle.lock").stat().st_mode & 0o777 == 0o600  # nobody else can keep it
 
 
 @pytest.mark.parametrize(("step", "wanted"), [("bundle", "acme@7"), ("mark", "acme@8")])
