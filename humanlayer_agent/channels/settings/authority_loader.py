@@ -44,8 +44,8 @@ class ListedSigner(Signer):
         found = super().fingerprint
         if found not in self._signers:
             raise ConfigError(
-                f"the key {self.path} is not named under `signers:` of your channels.yaml, nor in a list that it takes: "
-                "see hla init and hla doctor"
+                f"the key {self.path} is not named under `signers:` of your channels.yaml, nor in a list that it takes"
+                ": see hla init and hla doctor"
             )
         return found
 
