@@ -285,6 +285,10 @@ def _nobody_left() -> Sequence[Removal]:
     return ()
 
 
+def _none_withdrawn(fingerprint: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Authority:
     """The people, what it takes to approve, and whose signatures count.
@@ -297,6 +301,7 @@ class Authority:
         away: reads who is away now, as far as this authority counts it (`Absences.standing`).
         left: reads who has left (`People.left`).
         glass: ids of the people of whom two together may approve, or lift a stop, outside of any route.
+        withdrawn: tells whether one of the signers does not count any more (`FleetSigners.withdrawn`).
 
     Raises:
         ConfigError: an approver who is nobody, two people of one identity, a route under another's name.
@@ -314,6 +319,7 @@ class Authority:
     away: Callable[["Authority"], Sequence["Absence"]] = field(default=_nobody, compare=False, repr=False)
     left: Callable[[], Sequence[Removal]] = field(default=_nobody_left, compare=False, repr=False)
     glass: tuple[str, ...] = ()
+    withdrawn: Callable[[str], bool] = field(default=_none_withdrawn, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         people: Iterable[Person] = self.people.values() if isinstance(self.people, Mapping) else self.people
@@ -380,7 +386,9 @@ class Authority:
 
     def trusts(self, fingerprint: str) -> bool:
         """Tell whether what this key has signed counts."""
-        return fingerprint in self.signers and not any(fingerprint in each.keys for each in self.left())
+        if fingerprint not in self.signers or self.withdrawn(fingerprint):
+            return False
+        return not any(fingerprint in each.keys for each in self.left())
 
     def person_of(self, principal: str) -> Person | None:
         """Return the person who acts as `principal`; None for a stranger, for a group, and where two people might be

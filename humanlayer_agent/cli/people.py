@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from humanlayer_agent.cli.init.signer_list import lines_to_take_out
 from humanlayer_agent.cli.shared.help_pages import Commands
 from humanlayer_agent.cli.shared.human_signature import credentials, open_to_write, typed_word
 from humanlayer_agent.cli.shared.human_terminal import has_terminal, human_only
@@ -190,7 +191,7 @@ def _remove(fd: int, opened: "SQLStore", name: str, given: list[str], reason: st
     print(f"{one_line(name)} is removed: no answer of theirs counts any more in this store")
     ended = f"{_many(len(done.grants), 'grant')} and {_many(len(keys), 'key')} revoked"
     print(f"{ended}, {_many(len(done.lapsed), 'approval')} void that nobody had used; every inbox logs them out")
-    for line in _lines_to_take_out(channels, name, keys):
+    for line in [*_lines_to_take_out(channels, name, keys), *lines_to_take_out(channels, keys)]:
         print(one_line(line))
     return DONE
 

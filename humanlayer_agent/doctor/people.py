@@ -3,7 +3,7 @@ anybody.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -15,6 +15,7 @@ from humanlayer_agent.safe_text import one_line
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.authority import ApprovalRule, Authority
+    from humanlayer_agent.keys.signer_list import FleetSigners
 
 
 def key(context: Context) -> Iterator[Finding]:
@@ -52,9 +53,10 @@ def _passphrase_file(context: Context) -> Iterator[Finding]:
 def signers(context: Context) -> Iterator[Finding]:
     """Check that what the key has signed counts."""
     try:
-        listed = context.profiles.signers
+        listed, fleet = context.profiles.signers, context.profiles.fleet
     except ConfigError:
         return  # said elsewhere
+    yield from _listed(fleet, context.profiles.uncounted)
     yield from _changed(sorted(listed))
     try:
         mine = _fingerprint()
@@ -63,10 +65,33 @@ def signers(context: Context) -> Iterator[Finding]:
     if mine in listed:
         others = len(listed) - 1
         yield ok("your key is one of the signers" + (f"; others: {others}" if others else ""))
+    elif fleet is not None:
+        yield failed("your key is none of the signers: what it signs does not count", one_line(fleet.ask_for(mine)))
     else:
         place = config_folder() / "channels.yaml"
         yield failed(
             "your key is none of the signers: what it signs does not count", f'Add to {place}: signers: ["{mine}"]'
+        )
+
+
+def _listed(fleet: "FleetSigners | None", uncounted: Collection[str]) -> Iterator[Finding]:
+    """Which signed list says who signs."""
+    if fleet is None:
+        return
+    found, file = fleet.list, one_line(fleet.place.file)
+    yield ok(
+        f"the signers are those of the list {found.title}, until {found.expires}: {len(found.names)} keys ({file})"
+    )
+    if found.ends_soon:
+        yield warning(
+            f"the signer list {found.title} expires on {found.expires}: after it nobody's answer counts",
+            f"Have a newer one signed, and put in force: {fleet.place.install}",
+        )
+    if uncounted:
+        yield warning(
+            f"a channels file names signers that the list {found.fleet} has not: they don't count: "
+            + ", ".join(f"{each[:16]}…" for each in sorted(uncounted)),
+            "Take them out there, or have whoever signs the list put them in.",
         )
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +11,6 @@ from humanlayer_agent.errors import PolicyError
 if TYPE_CHECKING:
     from humanlayer_agent.policy.language.policy import Policy
 
-_SOON = 14
-"""So many days before a bundle ends it is said."""
 _WHOSE = {"machine": "the machine's", "user": "yours", "builtin": "shipped", "project": "the project's"}
 
 
@@ -37,7 +34,7 @@ def loaded(context: Context) -> Iterator[Finding]:
         return
     for layer in layers:
         yield ok(f"policy {layer.policy.name} ({_WHOSE[layer.authority]}): {len(layer.policy.rules)} rules")
-        if layer.bundle is not None and layer.bundle.end < _in_days(_SOON):
+        if layer.bundle is not None and layer.bundle.ends_soon:
             yield warning(
                 f"the bundle {layer.policy.name} expires on {layer.bundle.expires}: after it every command is refused",
                 "Have a newer one signed, and put in force: sudo hla policy bundle install",
@@ -135,10 +132,6 @@ def compiled(context: Context) -> Iterator[Finding]:
                 f"policy {name} is read and tested anew each time: its compiled form can't be kept",
                 f"Make {cache_folder()} a folder that you, and nobody else, can write.",
             )
-
-
-def _in_days(days: int) -> str:
-    return (datetime.now(UTC) + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _readable(context: Context) -> bool:

@@ -834,7 +834,10 @@ def _settings(project: Path, options: Options) -> Iterator[str]:
     yield str(state_folder() / "trusted")  # every change puts another file in place
     yield str(key_path())
     yield from (os.path.abspath(path) for path in (options.policy, options.channels) if path and "/" in path)
-    yield from settings.load(project, file=options.channels).files
+    found = settings.load(project, file=options.channels)
+    yield from found.files
+    if found.fleet is not None:
+        yield from found.fleet.files
 
 
 def _state(paths: list[str]) -> frozenset[tuple[str, object]]:

@@ -1,4 +1,4 @@
-"""Sources of policy bundles: a file, an https address, or a file in a git repository.
+"""Sources of releases (policy bundles, signer lists): a file, an https address, or a file in a git repository.
 
 Whatever comes is one text of bounded size that came within a deadline, and is worth what its signature says. Nothing of
 it is run: git is asked for one object, without a working tree, so that no filter, hook or submodule has a part in it,
@@ -20,10 +20,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.policy.language.bundle import MAX_BUNDLE
+from humanlayer_agent.policy.language.release import MAX_RELEASE
 
 DEADLINE_S = 30.0
-"""So long a bundle may take to come, from the first step to the last byte."""
+"""So long a release may take to come, from the first step to the last byte."""
 _MAX_PACK = 64 * 1024 * 1024
 """So large a file git may write: a repository of policies is a small one."""
 _REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,200}", re.ASCII)
@@ -31,7 +31,7 @@ _FORMS = "expected a file, https://HOST/PATH, or git+https://HOST/REPOSITORY#BRA
 
 
 def fetch(source: str, *, seconds: float = DEADLINE_S) -> bytes:
-    """Return the bytes of the bundle at `source` (one more than a bundle may have, where it is larger).
+    """Return the bytes of the release at `source` (one more than one may have, where it is larger).
 
     Args:
         source: the path of a file, `https://...`, or `git+https://REPOSITORY#REF:PATH` (`git+file:///...` for a mirror
@@ -46,8 +46,12 @@ def fetch(source: str, *, seconds: float = DEADLINE_S) -> bytes:
         return _of_file(Path(source).expanduser())
     if scheme not in ("https", "git+https", "git+file"):
         raise ConfigError(f"{source}: {_FORMS}")
-    if "@" in urlsplit(source).netloc:
-        raise ConfigError("an address of a bundle has no password in it: git reads that from root's ~/.netrc")
+    try:
+        place = urlsplit(source).netloc
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}: {_FORMS}") from error
+    if "@" in place:
+        raise ConfigError("such an address has no password in it: git reads that from ~/.netrc")
     until = time.monotonic() + seconds
     return _of_git(source, until) if scheme.startswith("git+") else _in_time(source, until)
 
@@ -58,7 +62,7 @@ def _of_file(path: Path) -> bytes:
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise ConfigError(f"{path}: can't be read: not a regular file")
-            return file.read(MAX_BUNDLE + 1)
+            return file.read(MAX_RELEASE + 1)
     except OSError as error:
         raise ConfigError(f"{path}: can't be read: {error.strerror}") from error
 
@@ -99,14 +103,16 @@ class _OnlyHttps(urllib.request.HTTPRedirectHandler):
 def _of_server(source: str, until: float) -> bytes:
     opener = urllib.request.build_opener(_OnlyHttps())
     with opener.open(source, timeout=max(0.1, until - time.monotonic())) as answer:
-        content: bytes = answer.read(MAX_BUNDLE + 1)
+        content: bytes = answer.read(MAX_RELEASE + 1)
     return content
 
 
 # ---- git ----------------------------------------------------------------------------------------------
 
 _SETTINGS = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false")
-_KEPT_VARIABLES = ("PATH", "HOME", "SSL_CERT_FILE", "https_proxy")
+_KEPT_VARIABLES = ("PATH", "HOME", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY")
+_AUTHORITIES = {"SSL_CERT_FILE": "GIT_SSL_CAINFO", "SSL_CERT_DIR": "GIT_SSL_CAPATH"}
+"""What Python's TLS reads, and what git calls it: one list of authorities for both ways."""
 _BRANCH = "refs/heads/bundle"
 
 
@@ -123,8 +129,9 @@ def _of_git(source: str, until: float) -> bytes:
 
 
 def _git(arguments: list[str], repository: str, until: float) -> bytes:
-    """Run git without anybody's settings, and return what it prints, up to the size of a bundle."""
-    environ = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ} | {
+    """Run git without anybody's settings, and return what it prints, up to the size of a release."""
+    named = {name: name for name in _KEPT_VARIABLES} | _AUTHORITIES
+    environ = {name: os.environ[ours] for ours, name in named.items() if ours in os.environ} | {
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_ALLOW_PROTOCOL": repository.partition("://")[0],
@@ -149,19 +156,28 @@ def _git(arguments: list[str], repository: str, until: float) -> bytes:
     try:
         assert process.stdout is not None
         assert process.stderr is not None
-        content = process.stdout.read(MAX_BUNDLE + 1)
-        if len(content) > MAX_BUNDLE:
+        content = process.stdout.read(MAX_RELEASE + 1)
+        if len(content) > MAX_RELEASE:
             _end(process)
             return content
         said = process.stderr.read(2_000).decode(errors="replace")
         if process.wait() != 0:
             if time.monotonic() >= until:
                 raise ConfigError(f"{repository}: did not come in time")
-            raise ConfigError(f"{repository}: git says: {' '.join(said.split())[-300:] or 'nothing'}")
+            raise ConfigError(f"{repository}: {_in_words(said)}")
         return content
     finally:
         ended.cancel()
         _end(process)
+
+
+def _in_words(said: str) -> str:
+    """Return what git has said, and in our words what it says otherwise than it is here."""
+    if f"died of signal {signal.SIGXFSZ}" in said:
+        return f"too large: git may fetch {_MAX_PACK // 2**20} MiB of a repository, which is for releases alone"
+    if "dubious ownership" in said:
+        return "belongs to another user than who fetches from it, so git does not open it: chown it, or name the file"
+    return f"git says: {' '.join(said.split())[-300:] or 'nothing'}"
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -7,24 +7,26 @@ step, which who judges at that moment either sees or does not.
 import fcntl
 import json
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from humanlayer_agent.errors import ConfigError, PolicyError
-from humanlayer_agent.locations import MACHINE_FOLDER
 from humanlayer_agent.policy.language import bundle, examples, loader, sources
 from humanlayer_agent.policy.language.bundle import Bundle
 from humanlayer_agent.policy.language.policy import Defaults, Policy, Rule
+from humanlayer_agent.policy.language.release import MAX_RELEASE, Release, moment
 from humanlayer_agent.policy.layers import Authority, catalog_files, check_machine, machine_bundle, places, trust
+from humanlayer_agent.policy.layers.installation import Installation, Settings, check_order, mark_of, verified
 from humanlayer_agent.policy_tools.bundle_sources import fetch
 from humanlayer_agent.policy_tools.catalog_entries import failures
 
-_LOCK = "bundle.lock"
+_LOCK = ".lock"
+R = TypeVar("R", bound=Release)
+T = TypeVar("T")
 _FOR_PEOPLE = frozenset({"origin", "tests", "scope", "inherited", "reason", "suggestion", "overridden"})
 """What a rule may have otherwise and still decides the same."""
 
@@ -214,29 +216,53 @@ def install(
     Raises:
         ConfigError: it is refused, or can't be written: then what was in force is.
     """
-    place, settings = str(folder or MACHINE_FOLDER), taken(folder)
-    found = machine_bundle.verified(raw, source, settings)
-    found.check_holds(moment())
-    with _alone(place):
-        machine_bundle.check_mark(found, source, machine_bundle.last(place))
-        path = os.path.join(place, machine_bundle.FILE)
-        before = _in_force(path, settings.policy)
-        if before is not None:
-            machine_bundle.check_order(found, source, before.version, before.digest)
+
+    def trial(found: Bundle, before: Bundle | None) -> Tried:
         result = tried(found)
         if before is not None:
             _check_locks(before, found, result, source)
+        return result
+
+    return put_in_force(machine_bundle.place_of(taken(folder), folder), raw, source, trial=trial, halt=halt)
+
+
+def put_in_force(
+    place: Installation[R],
+    raw: bytes,
+    source: str,
+    *,
+    trial: Callable[[R, R | None], T],
+    halt: Callable[[str], None] = lambda step: None,
+) -> tuple[R, T]:
+    """Put the release in `raw` in force in a place. It is verified, tried, and no older than the last one.
+
+    Args:
+        source: where it comes from, as the mark says it.
+        trial: tries it, and is told which one was in force; what it returns is returned.
+        halt: as for `install`.
+
+    Raises:
+        ConfigError: it is refused, or can't be written: then what was in force is.
+    """
+    found = place.verified(raw, source)
+    found.check_holds(moment())
+    with _alone(f"{place.file}{_LOCK}", machine=place.machine):
+        place.check_mark(found, source, place.last())
+        before = _in_force(place)
+        if before is not None:
+            check_order(found, source, before.version, before.digest)
+        result = trial(found, before)
         try:
             halt("bundle")
-            _write(path, found.text)
+            _write(place.file, found.text)
             halt("mark")
-            _write(os.path.join(place, machine_bundle.LAST), machine_bundle.mark_of(found, moment(), source))
+            _write(place.mark, mark_of(found, moment(), source))
         except OSError as error:
-            raise ConfigError(f"{place}: can't be written: {error.strerror}") from error
+            raise ConfigError(f"{os.path.dirname(place.file)}: can't be written: {error.strerror}") from error
     return found, result
 
 
-def taken(folder: Path | str | None = None) -> machine_bundle.Settings:
+def taken(folder: Path | str | None = None) -> Settings:
     """Return which bundle this machine takes.
 
     Raises:
@@ -277,24 +303,24 @@ def looked_at(raw: bytes, place: str, signers: Set[str] | None = None, *, folder
         PolicyError: it could not. ConfigError: nobody says whose signature counts.
     """
     if signers is None:
-        found = machine_bundle.verified(raw, place, taken(folder))
-        machine_bundle.check_mark(found, place, machine_bundle.last(folder))
+        here = machine_bundle.place_of(taken(folder), folder)
+        found = here.verified(raw, place)
+        here.check_mark(found, place, here.last())
     else:
-        found = Bundle.parse(raw, place)
-        found = machine_bundle.verified(raw, place, machine_bundle.Settings(found.policy, frozenset(signers)))
+        found = verified(Bundle, raw, place, frozenset(signers))
     found.check_holds(moment())
     return found
 
 
-def _in_force(path: str, policy: str) -> Bundle | None:
-    """Return the bundle that is there, whoever has signed it: keys change, and what was locked stays so."""
-    if not os.path.lexists(path):
+def _in_force(place: Installation[R]) -> R | None:
+    """Return the release that is there, whoever has signed it: keys change, and what was locked stays so."""
+    if not os.path.lexists(place.file):
         return None
     try:
-        found = Bundle.parse(trust.read_owned(path, machine=True, most=bundle.MAX_BUNDLE), path)
+        found = place.kind.parse(trust.read_owned(place.file, machine=place.machine, most=MAX_RELEASE), place.file)
     except PolicyError:
         return None  # it lets nothing run
-    return found if found.policy == policy and found.is_signed else None
+    return found if found.name == place.settings.name and found.is_signed else None
 
 
 def _check_locks(before: Bundle, found: Bundle, result: Tried, source: str) -> None:
@@ -312,20 +338,20 @@ def _check_locks(before: Bundle, found: Bundle, result: Tried, source: str) -> N
 
 
 @contextmanager
-def _alone(folder: str) -> Iterator[None]:
-    """One process at a time puts a bundle in force: else an older one could come after a newer. Only root can open the
-    file, so nobody else can keep it locked.
+def _alone(path: str, *, machine: bool) -> Iterator[None]:
+    """One process at a time puts a release in force: else an older one could come after a newer. Only its owner can
+    open the file, so nobody else can keep it locked.
     """
-    path = os.path.join(folder, _LOCK)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise ConfigError(f"{path}: can't be written: {error.strerror} (only root puts a bundle in force)") from error
+        who = " (only root puts in force what is the machine's)" if machine else ""
+        raise ConfigError(f"{path}: can't be written: {error.strerror}{who}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise ConfigError(f"{path}: another process puts a bundle in force at this moment") from None
+        raise ConfigError(f"{path}: another process puts one in force at this moment") from None
     finally:
         os.close(descriptor)
 
@@ -347,11 +373,6 @@ def _write(path: str, content: bytes) -> None:
         os.fsync(above)
     finally:
         os.close(above)
-
-
-def moment() -> str:
-    """Return this moment (UTC), in ISO 8601."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 # ---- what is in force -----------------------------------------------------------------------------------

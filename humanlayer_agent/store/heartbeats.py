@@ -6,6 +6,10 @@ whoever reads another one notes since when, by its own, the last heartbeat has b
 
 Where the table of processes shows that a process is there, or has ended, that is certain, and its heartbeat does not
 matter: it may be late, because the machine slept or is loaded.
+
+A store on a server can be out of everybody's reach, and then nobody could give a sign. So it keeps since when signs
+have come without a gap, by the server's clock, and nobody's silence counts from before that: who comes back after an
+outage has as long again as ever. (A file is there while its machine is awake.)
 """
 
 import os
@@ -29,6 +33,17 @@ SILENT_MS = 30_000
 LEFT_MS = 45_000
 """After so long without one, what a process that is gone has asked is withdrawn: until then the same agent, started
 again, may go on waiting for it."""
+
+
+GAP_MS = 10_000
+"""After so long without a sign from anybody it may be that nobody could give one."""
+
+UNWATCHED_MS = 600_000
+"""So long after it was first seen to be silent, a process is gone even where signs never came without a gap: where only
+single commands look at the store."""
+
+_WATCH = "watch"
+"""What the row of `silence` is called that says since when signs have come without a gap."""
 
 
 @runtime_checkable
@@ -108,28 +123,56 @@ def forget_lost_runs(db: Connection) -> None:
 def _silent(db: Connection, what: str, sign: Row, limit: int, *, note: bool = True) -> bool:
     """Tell whether the last sign of life has been the newest for `limit` ms. What can't be told yet is noted."""
     name, now = clock(db)
-    if sign["clock"] == name and sign["beat"] <= now:
-        return bool(now - sign["beat"] >= limit)
+    watched = _watched_since(db) if note else 0
+    known = sign["clock"] == name and sign["beat"] <= now
+    since = sign["beat"] if known else _noted_since(db, what, sign, note=note)
+    if now - since < limit:
+        return False
+    return now - watched >= limit or now - _noted_since(db, what, sign) >= UNWATCHED_MS
+
+
+def _noted_since(db: Connection, what: str, sign: Row, *, note: bool = True) -> int:
+    """Return since when, by this clock, a sign of life has been seen to be the newest: it is noted now, if not yet."""
+    name, now = clock(db)
     noted = db.execute(
         "SELECT since FROM silence WHERE what = ? AND watcher = ? AND clock = ? AND beat = ?",
         (what, name, sign["clock"], sign["beat"]),
     ).fetchone()
     if noted is not None and noted["since"] <= now:
-        return bool(now - noted["since"] >= limit)
+        return int(noted["since"])
     if note:
-        db.execute(
-            "INSERT INTO silence (watcher, what, clock, beat, since) VALUES (?, ?, ?, ?, ?) "
-            "ON CONFLICT (what, watcher) DO UPDATE "
-            "SET clock = excluded.clock, beat = excluded.beat, since = excluded.since",
-            (name, what, sign["clock"], sign["beat"], now),
-        )
-    return False
+        _note(db, (name, what, sign["clock"], sign["beat"], now))
+    return now
+
+
+def _watched_since(db: Connection) -> int:
+    """Return since when signs have come without a gap, of which this is one.
+
+    In a file that is always so.
+    """
+    if not isinstance(db, Clocked):
+        return 0
+    name, now = clock(db)
+    row = db.execute("SELECT beat, since FROM silence WHERE what = ? AND watcher = ?", (_WATCH, name)).fetchone()
+    since = int(row["since"]) if row is not None and 0 <= now - row["beat"] <= GAP_MS else now
+    if row is None or not 0 <= now - row["beat"] < AGAIN * 1000:  # not written anew for each of many
+        _note(db, (name, _WATCH, name, now, since))
+    return since
+
+
+def _note(db: Connection, row: tuple[str, str, str, int, int]) -> None:
+    db.execute(
+        "INSERT INTO silence (watcher, what, clock, beat, since) VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT (what, watcher) DO UPDATE "
+        "SET clock = excluded.clock, beat = excluded.beat, since = excluded.since",
+        row,
+    )
 
 
 class Heart:
     """Writes the heartbeats of this process into one store, on a thread that keeps nobody from ending.
 
-    Nothing is written while no run of this process goes on.
+    While no run of this process goes on it writes nothing but, on a server, that it is there.
     """
 
     def __init__(self, database: Transactions) -> None:
@@ -174,6 +217,7 @@ def beat(database: Transactions, process: str) -> None:
         StoreError: it can't be written.
     """
     with database.write() as db:
+        _watched_since(db)
         db.execute(
             f"UPDATE run SET clock = ?, beat = ? WHERE process = ? AND id IN ({_GOING_ON})", (*clock(db), process)
         )

@@ -120,6 +120,25 @@ def test_a_key_signs_nothing_that_counts_for_anybody(store: SQLStore, team: Any,
     assert ScriptedApprovers(known, other).vote(store, request, "approve", BEN).state == "approved"
 
 
+def test_a_key_that_is_withdrawn_signs_nothing_that_counts_from_then_on(store: SQLStore, ask: Ask) -> None:
+    """As where a newer list of signers lacks it: what it has approved is not used, and a vote of it is none."""
+    gone: set[str] = set()
+    other = Signer()
+    hub = ScriptedApprovers(replace(Authority(PEOPLE, ROUTES), withdrawn=gone.__contains__))
+    approved, waiting, permitted = ask(), ask(content="make two"), ask(content="make three")
+    assert hub.vote(store, approved, "approve", ANN).state == "approved"
+    assert hub.vote(store, permitted, "approve", ANN).state == "approved"
+    permit = store.permit(permitted, hub.authority, use_by_ms=10_000)
+    assert isinstance(permit, Permit)
+    gone.add(hub.signer.fingerprint)
+    assert not runs(store, approved, hub)
+    assert isinstance(store.consume(permit, permit.digest, hub.authority), Refused)
+    assert hub.vote(store, waiting, "approve", ANN).code == "untrusted-signer"
+    again = ScriptedApprovers(hub.authority.trusting(other.fingerprint), other)
+    assert again.vote(store, waiting, "approve", ANN).state == "approved"
+    assert store.verify().intact
+
+
 def test_a_route_of_hers_alone_has_nobody_left_and_not_whoever_started_the_run(
     store: SQLStore, team: Any, ask: Ask
 ) -> None:

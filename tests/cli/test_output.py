@@ -48,7 +48,7 @@ SAYS = {
     *("policy allow", "policy suggest", "policy bundle build", "policy bundle install"),
     *("requests approve", "requests reject", "requests edit", "requests respond", "grants revoke"),
     "catalog new",
-    *("key export", "key import"),
+    *("key export", "key import", "key signers build", "key signers install"),
     "store init",
     "store migrate",
     *(
@@ -106,11 +106,12 @@ CALLS = {
     ("grants show", ""): "grants show REQUEST",
     ("store status", ""): "store status",
     ("audit hold ls", ""): "audit hold ls",
+    ("key signers ls", ""): "key signers ls --channels ./signers.yaml",
     ("people ls", ""): "people ls --channels CHANNELS/terminal.yaml",
 }
 ELSEWHERE = {
     *(("undo show", ""), ("undo diff", ""), ("undo apply", ""), ("undo apply", "--dry-run"), ("requests watch", "")),
-    ("policy bundle verify", ""),
+    *(("policy bundle verify", ""), ("key signers verify", "")),
 }
 """What needs more than one process, or a signed file: tested with the command itself."""
 
@@ -156,6 +157,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: None) -> str
     monkeypatch.chdir(tmp_path)
     Path("./policy.yaml").write_text(POLICY)
     Path("./catalog.yaml").write_text(CATALOG)
+    Path("./signers.yaml").write_text(f"version: 1\nsigners: [{'a' * 64}]\n")
     Path("./milder.yaml").write_text(POLICY.replace("decision: deny", "decision: allow").replace("mine", "milder"))
     Path("log.jsonl").write_text('{"id": "1", "command": "curl http://x"}\n{"id": "2", "command": "ls"}\n')
     director = ScriptedDirector({"ask": Verdict.ASK, "rm": Verdict.DENY})

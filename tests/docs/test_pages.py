@@ -21,6 +21,7 @@ import yaml
 from humanlayer_agent.agents.supervision import supervision_settings
 from humanlayer_agent.channels import settings
 from humanlayer_agent.cli.app import command_tree
+from humanlayer_agent.cli.init import signer_list
 from humanlayer_agent.errors import HumanlayerError
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.layers import machine_bundle
@@ -144,7 +145,18 @@ def conditions(text: str, content: Any, scene: Scene) -> Iterator[str]:
 def channels(text: str, content: Any, scene: Scene) -> Iterator[str]:
     path = scene.folder / "channels.yaml"
     path.write_text(text if "version" in content else f"version: 1\n{text}")
-    settings.load(file=path)
+    if isinstance(content.get("signers"), dict):  # a list that lies nowhere here
+        assert settings.signer_list(path) is not None
+    else:
+        settings.load(file=path)
+    return iter(())
+
+
+def signer_lists(text: str, content: Any, scene: Scene) -> Iterator[str]:
+    """What a list of signers is made of."""
+    path = scene.folder / "signers.yaml"
+    path.write_text(text)
+    assert signer_list.draft(path, 1, "2999-12-31", "").names
     return iter(())
 
 
@@ -192,6 +204,7 @@ FORMS: list[tuple[Callable[[Any], bool], Callable[[str, Any, Scene], Iterator[st
     (_has("policy"), whole),
     (_has("bundle"), bundles),
     (_has("programs"), programs),
+    (_has("fleet"), signer_lists),
     (_has("people", "routes", "channels", "signers"), channels),
     (_has("rules", "exceptions"), parts_of_policies),
     (_has("when", "lists", "defaults", "confinements"), conditions),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.policy.language.bundle import MAX_BUNDLE
+from humanlayer_agent.policy.language.release import MAX_RELEASE
 from humanlayer_agent.policy_tools.bundle_sources import fetch
 from tests.support.certificates import make_certificates
 
@@ -27,7 +27,7 @@ class Server(BaseHTTPRequestHandler):
         elif self.path == "/short":
             self._answer(200, {"Content-Length": "1000"}, CONTENT)
         elif self.path == "/large":
-            self._answer(200, {}, b"x" * (MAX_BUNDLE + 1_000_000))
+            self._answer(200, {}, b"x" * (MAX_RELEASE + 1_000_000))
         elif self.path in ("/plain", "/file"):
             to = {"/plain": "http://127.0.0.1:1/x", "/file": "file:///etc/passwd"}[self.path]
             self._answer(302, {"Location": to}, b"")
@@ -74,7 +74,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_a_server(server: str) -> None:
     assert fetch(f"{server}/good") == CONTENT
-    assert len(fetch(f"{server}/large")) == MAX_BUNDLE + 1  # which is none
+    assert len(fetch(f"{server}/large")) == MAX_RELEASE + 1  # which is none
     assert fetch(f"{server}/short") == CONTENT  # cut short, which the form of a bundle shows
     for path, why in (("none", "404"), ("plain", "not https"), ("file", "not https|not allowed")):
         with pytest.raises(ConfigError, match=why):
@@ -102,8 +102,8 @@ def test_other_addresses_are_refused_unasked(source: str) -> None:
 
 def test_a_file(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    path.write_bytes(b"y" * (MAX_BUNDLE + 10))
-    assert len(fetch(str(path))) == MAX_BUNDLE + 1
+    path.write_bytes(b"y" * (MAX_RELEASE + 10))
+    assert len(fetch(str(path))) == MAX_RELEASE + 1
     for wrong in (tmp_path, tmp_path / "none", Path("/dev/zero")):
         with pytest.raises(ConfigError, match="can't be read"):
             fetch(str(wrong))

@@ -92,7 +92,7 @@ def test_what_is_refused_changes_nothing(fleet: Fleet) -> None:
     before = {path.name: path.read_bytes() for path in fleet.folder.iterdir()}
     refused = {
         "older than 7": fleet.build(6),
-        "another bundle was the version 7": resigned(good, fleet.signer, unlocks=["x"]),
+        "another policy bundle was the version 7": resigned(good, fleet.signer, unlocks=["x"]),
         "changed after it was signed": good.text.replace(b'"version":7', b'"version":8'),
         "does not count here": resigned(good, Signer(), version=8),
         "cut short": good.text[:-5],
@@ -215,7 +215,7 @@ def test_one_at_a_time(fleet: Fleet) -> None:
 
     bundles.install(fleet.build(7).text, "x", folder=fleet.folder, halt=at_once)
     assert in_force(fleet) == ["acme@7"]
-    assert (fleet.folder / "bundle.lock").stat().st_mode & 0o777 == 0o600  # nobody else can keep it
+    assert (fleet.folder / "policy.bundle.lock").stat().st_mode & 0o777 == 0o600  # nobody else can keep it
 
 
 @pytest.mark.parametrize(("step", "wanted"), [("bundle", "acme@7"), ("mark", "acme@8")])

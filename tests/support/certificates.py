@@ -15,8 +15,8 @@ class Certificates:
     key: Path
 
 
-def make_certificates(folder: Path, host: str = "localhost") -> Certificates:
-    """Write a new authority and a certificate of `host` and 127.0.0.1, good for a day."""
+def make_certificates(folder: Path, host: str = "localhost", *, hours: float = 24) -> Certificates:
+    """Write a new authority and a certificate of `host` and 127.0.0.1, good for so many hours from now."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -31,7 +31,7 @@ def make_certificates(folder: Path, host: str = "localhost") -> Certificates:
     def begun(subject: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
         builder = x509.CertificateBuilder().subject_name(named(subject)).issuer_name(named("tests"))
         builder = builder.public_key(key.public_key()).serial_number(x509.random_serial_number())
-        start, end = now - datetime.timedelta(hours=1), now + datetime.timedelta(days=1)
+        start, end = now - datetime.timedelta(days=1), now + datetime.timedelta(hours=hours)
         return builder.not_valid_before(start).not_valid_after(end)
 
     usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)

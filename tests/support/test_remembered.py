@@ -28,8 +28,8 @@ def test_the_engine_is_all_that_decides() -> None:
     assert any(name.endswith(".yaml") for name in found)
 
 
-APART = ("approvers.py", "bundle.py", "file_schemas.py", "playground.py", "trial.py")
-"""What approvers would have answered, who has signed a bundle, schemas and pages: no result of tests that are remembered."""
+APART = ("approvers.py", "file_schemas.py", "playground.py", "release.py", "trial.py")
+"""What approvers would have answered, who has signed a release, schemas and pages: no result of tests that are remembered."""
 
 
 def test_the_engine_imports_nothing_else_of_ours() -> None:

@@ -17,7 +17,17 @@ from humanlayer_agent.locations import MACHINE_FOLDER, PROJECT_FOLDER, config_fo
 from humanlayer_agent.policy.language import sources, yaml_positions
 
 if TYPE_CHECKING:
-    from humanlayer_agent.channels.settings.schema import Channel, Person, Profile, Route, Routing, UserGroup
+    from humanlayer_agent.channels.settings.schema import (
+        Channel,
+        Person,
+        Profile,
+        Route,
+        Routing,
+        SignerSource,
+        UserGroup,
+    )
+    from humanlayer_agent.keys.signer_list import FleetSigners, SignerList
+    from humanlayer_agent.policy.layers.installation import Installation
 
 FILE = "channels.yaml"
 MAX_EXTENDS = 8
@@ -34,7 +44,8 @@ class Profiles:
     """The settings of all channels files together. `files` are those that took part, the highest authority first.
 
     `ignored` are files that did not: a project's that nobody has trusted. `stands_in` says that no file has a route
-    "default", so that the shipped one stands in.
+    "default", so that the shipped one stands in. `fleet` is the signed list that the signers are taken from, and
+    `uncounted` are keys that files name and do not count, because of it.
     """
 
     people: "Mapping[str, Person]"
@@ -47,6 +58,8 @@ class Profiles:
     files: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     stands_in: bool = False
+    fleet: "FleetSigners | None" = None
+    uncounted: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -56,6 +69,9 @@ class _Merged:
     found: dict[str, dict[str, Any]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
     places: dict[tuple[str, str], yaml_positions.Document] = field(default_factory=dict)
     signers: set[str] = field(default_factory=set)
+    uncounted: set[str] = field(default_factory=set)
+    source: "SignerSource | None" = None
+    source_folder: Path | None = None
     break_glass: "list[tuple[yaml_positions.Document, int, str]]" = field(default_factory=list)
     routing: "list[tuple[yaml_positions.Document, int, Routing]]" = field(default_factory=list)
     secrets: set[str] = field(default_factory=set)
@@ -67,7 +83,10 @@ class _Merged:
             for name, value in getattr(profile, kind).items():
                 self.found[kind][name] = value
                 self.places[kind, name] = document
-        self.signers |= set(profile.signers)
+        if isinstance(profile.signers, list):
+            self.signers |= set(profile.signers)
+        else:
+            self.source = profile.signers
         self.break_glass += ((document, n, each) for n, each in enumerate(profile.break_glass))
         self.routing = [*((document, n, each) for n, each in enumerate(profile.routing)), *self.routing]
         self.secrets |= set(profile.secrets)
@@ -98,14 +117,13 @@ def load(
     """
     merged, ignored = _Merged(), []
     if file is not None:
-        _take(merged, Path(file), signs=True)
+        _take_own(merged, "", Path(file), machine)
     else:
         for authority, path in places(project, machine=machine):
             if not exists(path):
                 continue
             if authority != "project":
-                _check_owner(path, machine=authority == "machine")
-                _take(merged, path, signs=True)
+                _take_own(merged, authority, path, machine)
             elif (content := _trusted_content(path, trusting)) is not None:
                 _take(merged, path, signs=False, content=content)
             else:
@@ -117,12 +135,34 @@ def load(
         merged.places = builtin.places | merged.places
         merged.found = {kind: builtin.found[kind] | merged.found[kind] for kind in _KINDS}
     _check_references(merged)
-    found = merged.found
+    found, fleet = merged.found, None
+    if (place := _signer_list(merged, machine)) is not None:
+        from humanlayer_agent.keys.signer_list import FleetSigners
+
+        fleet = FleetSigners(place)
+        merged.signers |= fleet.keys
     return Profiles(
         found["people"], found["groups"], found["channels"], found["routes"], frozenset(merged.signers),
         tuple(dict.fromkeys(who for _, _, who in merged.break_glass)), tuple(each for _, _, each in merged.routing),
-        tuple(merged.files), tuple(ignored), stands_in,
+        tuple(merged.files), tuple(ignored), stands_in, fleet, frozenset(merged.uncounted - merged.signers),
     )  # fmt: skip
+
+
+def signer_list(file: Path | str | None = None, *, machine: Path | None = None) -> "Installation[SignerList] | None":
+    """Return where the signed list lies that signers are taken from, whether it counts or not; None where no channels
+    file takes one.
+
+    Args:
+        file, machine: as for `load`. A project's file has no say.
+
+    Raises:
+        ConfigError: a file can't be read or has a mistake.
+    """
+    merged = _Merged()
+    for authority, path in [("", Path(file))] if file is not None else places(None, machine=machine):
+        if file is not None or exists(path):
+            _take_own(merged, authority, path, machine)
+    return _signer_list(merged, machine)
 
 
 def places(project: Path | str | None, *, machine: Path | None = None) -> list[tuple[str, Path]]:
@@ -196,8 +236,34 @@ def _trusted_content(path: Path, trusting: bool) -> bytes | None:
     return content if trusting or is_trusted(path, content) else None
 
 
-def _take(merged: _Merged, path: Path, *, signs: bool, content: bytes | None = None) -> None:
-    """Add the file `path` (or `content`, which was read from it), with what it extends."""
+def _take_own(merged: _Merged, authority: str, path: Path, machine: Path | None) -> None:
+    """Add the machine's file, the user's, or one that was named by itself (`authority` is "" then)."""
+    if authority:
+        _check_owner(path, machine=authority == "machine")
+    # One that was named may be one of those two: a signed list lies beside it as well.
+    own = {os.path.realpath(each): each.parent for _, each in places(None, machine=machine)}
+    _take(merged, path, signs=True, folder=own.get(os.path.realpath(path), config_folder()))
+
+
+def _signer_list(merged: _Merged, machine: Path | None) -> "Installation[SignerList] | None":
+    if merged.source is None or merged.source_folder is None:
+        return None
+    from humanlayer_agent.keys.signer_list import installation
+    from humanlayer_agent.policy.layers.installation import Settings
+
+    said = Settings(merged.source.fleet, frozenset(merged.source.signed_by), merged.source.source or "")
+    of_machine = merged.source_folder == Path(machine or MACHINE_FOLDER)
+    return installation(said, merged.source_folder, machine=of_machine)
+
+
+def _take(
+    merged: _Merged, path: Path, *, signs: bool, content: bytes | None = None, folder: Path | None = None
+) -> None:
+    """Add the file `path` (or `content`, which was read from it), with what it extends.
+
+    Args:
+        signs: it may say who signs. folder: then a signed list of those lies there.
+    """
     one = _Merged()
     _read(one, path, (), {}, content)
     allowed = one.secrets if signs else set()
@@ -211,7 +277,7 @@ def _take(merged: _Merged, path: Path, *, signs: bool, content: bytes | None = N
             raise document.error((kind, name), f"{kind}.{name} is defined by {merged.places[kind, name].name} already")
         merged.found[kind][name] = one.found[kind][name]
         merged.places[kind, name] = document
-    if one.signers and not signs:
+    if (one.signers or one.source) and not signs:
         raise ConfigError(f"{path}: signers: only the machine's or the user's own file may name them")
     if one.break_glass and not signs:
         raise ConfigError(f"{path}: break_glass: only the machine's or the user's own file may name them")
@@ -219,7 +285,11 @@ def _take(merged: _Merged, path: Path, *, signs: bool, content: bytes | None = N
         document, n, _ = one.routing[0]
         why = "only the machine's or the user's own file may say which route requests take"
         raise document.error(("routing", n), why)
-    merged.signers |= one.signers
+    if merged.source is not None:  # the list of a higher file is all there is
+        merged.uncounted |= one.signers
+    else:
+        merged.signers |= one.signers
+        merged.source, merged.source_folder = one.source, folder if one.source else None
     merged.break_glass += one.break_glass
     merged.routing += one.routing
     merged.files += one.files

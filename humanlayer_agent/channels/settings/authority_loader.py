@@ -43,7 +43,10 @@ class ListedSigner(Signer):
         """
         found = super().fingerprint
         if found not in self._signers:
-            raise ConfigError(f"the key {self.path} is not named under `signers:` of your channels.yaml: see hla init")
+            raise ConfigError(
+                f"the key {self.path} is not named under `signers:` of your channels.yaml, nor in a list that it takes"
+                ": see hla init and hla doctor"
+            )
         return found
 
 
@@ -100,7 +103,8 @@ def authority_of(
                 valid_for_ms=valid_for_ms or shipped.valid_for_ms,
             )
         routing = tuple(map(_routing, profiles.routing))
-        return Authority(tuple(people.values()), routes, profiles.signers, routing, glass=profiles.break_glass)
+        made = Authority(tuple(people.values()), routes, profiles.signers, routing, glass=profiles.break_glass)
+        return replace(made, withdrawn=profiles.fleet.withdrawn) if profiles.fleet is not None else made
     except ConfigError as error:
         files = ", ".join(profiles.files)
         raise ConfigError(f"{files}: {error}" if files else str(error)) from error
@@ -108,15 +112,17 @@ def authority_of(
 
 def _refuse_audit_key(profiles: Profiles) -> None:
     """It has no passphrase: whatever runs as this user could sign answers with it."""
-    if not profiles.signers or not os.path.lexists(audit_key_path()):
+    counting = profiles.signers | (profiles.fleet.place.settings.signers if profiles.fleet is not None else set())
+    if not counting or not os.path.lexists(audit_key_path()):
         return
     try:
-        if AuditKey(audit_key_path()).fingerprint not in profiles.signers:
+        if AuditKey(audit_key_path()).fingerprint not in counting:
             return
     except ConfigError:  # it signs nothing then
         return
     raise ConfigError(
-        f"{', '.join(profiles.files)}: one of the signers is the audit key ({audit_key_path()}). It has no passphrase, "
+        f"{', '.join(profiles.files)}: one of the signers, or of those who sign a list of them, is the audit key "
+        f"({audit_key_path()}). It has no passphrase, "
         "so any command could sign with it: take it out"
     )
 

@@ -24,6 +24,7 @@ from humanlayer_agent.policy.language.field_types import DURATION_SCHEMA, UNITS,
 from humanlayer_agent.policy.language.yaml_positions import explained
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 SlackUser = Annotated[str, Field(pattern=r"^T[A-Z0-9]{2,20}/[UW][A-Z0-9]{2,20}$")]
 SlackGroup = Annotated[str, Field(pattern=r"^T[A-Z0-9]{2,20}/S[A-Z0-9]{2,20}$")]
 Email = Annotated[str, Field(pattern=r"^[^\s@<>,;:\"()]{1,64}@[A-Za-z0-9.-]{1,190}$")]
@@ -355,6 +356,21 @@ class Routing(_Strict):
         return self
 
 
+_Place = Annotated[str, Field(max_length=2000, pattern=r"^(/|~/|https://|git\+https://|git\+file://)")]
+
+
+class SignerSource(_Strict):
+    """The signed list that signers are taken from: its name, whose keys may sign it, and where new ones come from (a
+    file, `https://HOST/PATH`, or `git+https://HOST/REPOSITORY#BRANCH:PATH`).
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    fleet: Name
+    signed_by: Annotated[_Some[Fingerprint], Field(min_length=1)]
+    source: Annotated[_Place | None, Field(alias="from")] = None
+
+
 class Profile(_Strict):
     """A channels file."""
 
@@ -366,7 +382,7 @@ class Profile(_Strict):
     channels: dict[Name, Channel] = {}
     routes: dict[Name, Route] = {}
     routing: Annotated[list[Routing], Field(max_length=64)] = []
-    signers: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = []
+    signers: list[Fingerprint] | SignerSource = []
     secrets: list[Variable] = []
     break_glass: list[Name] = []
 

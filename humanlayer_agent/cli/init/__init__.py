@@ -326,7 +326,7 @@ def _report(parts: list[_Part], new: list[_Part], fingerprint: str, project: Pat
             "run hla init at one, only answers at the agent's own terminal count."
         )
         return 0
-    for other in sorted(signing_key.listed() - {fingerprint}):
+    for other in signing_key.others_beside(fingerprint):
         typer.echo(f"\nThe signatures of another key count too. If you don't know whose it is, take it out:\n  {other}")
     problem = _not_a_signer(fingerprint)
     if problem:
@@ -342,8 +342,11 @@ def _not_a_signer(fingerprint: str) -> str:
 
     path = config_folder() / settings.FILE
     try:
-        if fingerprint in settings.load().signers:
+        found = settings.load()
+        if fingerprint in found.signers:
             return ""
+        if found.fleet is not None:
+            return f"The key does not count yet: {found.fleet.ask_for(fingerprint)}"
     except ConfigError as error:
         return f"Who may approve can't be told yet:\n{error}"
     return (

@@ -8,6 +8,7 @@ import re
 import sys
 from pathlib import Path
 
+from humanlayer_agent.cli.init.signer_list import app as signers_app
 from humanlayer_agent.cli.shared.help_pages import Commands
 from humanlayer_agent.errors import ConfigError, NoTerminal
 from humanlayer_agent.keys import passphrase
@@ -117,11 +118,23 @@ def listed() -> frozenset[str]:
         return frozenset()
 
 
-app = Commands(
-    help="""Bring your signing key to another machine. It stays locked with your passphrase on the way.
+def others_beside(fingerprint: str) -> list[str]:
+    """The signers that the channels files themselves name, and no signed list, but for one."""
+    from humanlayer_agent.channels import settings
 
-    Example: hla key export | ssh other hla key import"""
+    try:
+        found = settings.load()
+    except ConfigError:
+        return []
+    return sorted(found.signers - {fingerprint} - (found.fleet.list.names.keys() if found.fleet else set()))
+
+
+app = Commands(
+    help="""Bring your signing key to another machine, locked with your passphrase on the way, and see whose keys count.
+
+    Examples: hla key export | ssh other hla key import;  hla key signers ls"""
 )
+app.add_typer(signers_app, name="signers")
 
 
 @app.command("export")

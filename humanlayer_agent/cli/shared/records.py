@@ -505,6 +505,30 @@ class BundleRecord(TypedDict):
     tests: Annotated[int | None, "How many tests in it have passed; null without --tests."]
 
 
+class SignerListRecord(TypedDict):
+    """A signer list whose signature is good."""
+
+    name: Annotated[str, "Its name."]
+    version: Annotated[int, "Its version."]
+    expires: Annotated[str, "The last day on which it holds, or the moment at which it ends (UTC)."]
+    signer: Annotated[str, "The public key that has signed it."]
+    sha256: Annotated[str, "SHA-256 of its bytes."]
+    signers: Annotated[dict[str, list[str]], "The public keys of each person or hub."]
+
+
+class SignerRecord(TypedDict):
+    """A key that a channels file names as a signer, or the signed list that one takes."""
+
+    key: Annotated[str, "The public key."]
+    name: Annotated[str, "Whose it is, as the list says; empty for one that a channels file names."]
+    counts: Annotated[bool, "Whether what it has signed counts here."]
+    mine: Annotated[bool, "Whether it is your own."]
+    list: Annotated[str | None, "The signed list that it stands in, with its version."]
+    expires: Annotated[str | None, "The last day on which that holds, or the moment at which it ends (UTC)."]
+    fetched: Annotated[str | None, "When that was put in force (UTC, ISO 8601)."]
+    source: Annotated[str | None, "Where that came from."]
+
+
 class ExampleRecord(TypedDict):
     """An example of a rule, judged."""
 

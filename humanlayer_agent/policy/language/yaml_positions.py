@@ -184,8 +184,10 @@ Known = type[BaseModel] | type[Written]
 
 def explained(document: Document, error: ValidationError, model: type[BaseModel]) -> PolicyError:
     """The first mistake, at its place in the file. `model` is what the whole document was checked against."""
-    # Where a key may be a text or a mapping (the route of a rule), and it is a mapping, the text is not what was meant.
-    found = [each for each in error.errors() if not (each["type"] == "string_type" and isinstance(each["input"], dict))]
+    # Where a key may be a text or a mapping (the route of a rule), and it is a mapping, the text is not what was meant;
+    # nor a list, where it may be one (signers).
+    other = ("string_type", "list_type")
+    found = [each for each in error.errors() if not (each["type"] in other and isinstance(each["input"], dict))]
     found = found or error.errors()
     first = next((each for each in found if _is_misspelled(each, found)), found[0])
     loc = tuple(part for part in first["loc"] if part != "RaisedRoute")
@@ -205,7 +207,7 @@ def explained(document: Document, error: ValidationError, model: type[BaseModel]
         message = _MESSAGES[first["type"]]
     elif first["type"] == "union_tag_invalid":
         message = f"{first['ctx']['tag']!r}: {_meant(first['ctx']['tag'], first['ctx']['expected_tags'])}"
-    elif loc[:1] == ("signers",) and first["type"] == "string_pattern_mismatch":
+    elif loc[:1] == ("signers",) and path[-1] not in _FORMS and first["type"] == "string_pattern_mismatch":
         message = f"{first['input']!r} is no key's fingerprint: 64 digits and letters a to f, as hla init prints it"
     elif first["type"] == "string_pattern_mismatch" and (form := _form(path)):
         message = f"{first['input']!r} is not written as expected: {form}"
@@ -238,6 +240,8 @@ _FORMS = {
     "hours": "from and to, with two digits each, as 08:00-18:00",
     "days": "a day or days, as mon or mon-fri",
     "tz": "a time zone, as Europe/Berlin",
+    "fleet": "a name in small letters, digits, dots and hyphens",
+    "from": "a file (/ or ~/), https://HOST/PATH, or git+https://HOST/REPOSITORY#BRANCH:PATH",
     "sha256": "64 digits and letters a to f, as sha256sum prints them",
 }
 

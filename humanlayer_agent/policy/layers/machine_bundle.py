@@ -4,52 +4,28 @@ Three files in the folder of the machine's settings, which root alone can write:
 machine takes, whose keys may sign it and where new ones come from; `policy.bundle` is the one in force, with its
 signature; `bundle-last.json` is the mark below which no version goes any more. Nothing of this is read from a user's or
 a project's files. Where a machine takes a bundle and has none that counts, that is an error like a mistake in a policy:
-nothing runs, and what stands below it never takes its place.
+nothing runs, and what stands below it never takes its place. (How releases are verified is said by `installation`.)
 """
 
-import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.locations import MACHINE_FOLDER
 from humanlayer_agent.policy.language import bundle, loader, sources
 from humanlayer_agent.policy.language.bundle import Bundle
 from humanlayer_agent.policy.language.policy import Policy
+from humanlayer_agent.policy.language.release import MAX_RELEASE
 from humanlayer_agent.policy.layers import trust
+from humanlayer_agent.policy.layers.installation import Installation, Mark, Settings, is_key, read_mark
 
 FILE = "policy.bundle"
 SETTINGS = "bundle.yaml"
 LAST = "bundle-last.json"
 _KEYS = ("bundle", "signers", "from")
-_HEX = frozenset("0123456789abcdef")
 _TRIES = 3
 """So often a bundle is read anew that another one took the place of while it was read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What `bundle.yaml` says: the name of the bundle, the keys whose signature counts, where new ones come from."""
-
-    policy: str
-    signers: frozenset[str]
-    source: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """The last bundle that was put in force: none that is older is taken, nor another of the same version."""
-
-    policy: str
-    version: int
-    sha256: str
-    fetched: str
-    """When (UTC, ISO 8601)."""
-    source: str
-    """Where from."""
 
 
 def files(folder: Path | str | None = None) -> list[str]:
@@ -82,31 +58,16 @@ def settings(folder: Path | str | None = None) -> Settings | None:
     signers, source = said["signers"], said.get("from", "")
     if not isinstance(said["bundle"], str) or not isinstance(source, str):
         raise document.error(("bundle",), "expected the name of a bundle, and `from:` as a text")
-    if not isinstance(signers, list) or not signers or not all(_is_key(each) for each in signers):
+    if not isinstance(signers, list) or not signers or not all(is_key(each) for each in signers):
         raise document.error(
             ("signers",), "expected a list of public keys, 64 digits each: hla policy bundle verify says one"
         )
     return Settings(said["bundle"], frozenset(signers), source)
 
 
-def verified(raw: bytes, place: str, taken: Settings) -> Bundle:
-    """Return the bundle in `raw`, which somebody has signed whose bundles are taken.
-
-    Args:
-        place: where it comes from, for messages.
-        taken: which are taken.
-
-    Raises:
-        PolicyError: it is none, another one, or signed by nobody who may.
-    """
-    found = Bundle.parse(raw, place)
-    if found.signer not in taken.signers:
-        raise PolicyError(f"{place}: signed by {found.signer or 'nobody'}, whose signature does not count here")
-    if not found.is_signed:
-        raise PolicyError(f"{place}: the signature is not that of this text: it was changed after it was signed")
-    if found.policy != taken.policy:
-        raise PolicyError(f"{place}: it is the bundle {found.policy}; this machine takes {taken.policy}")
-    return found
+def place_of(taken: Settings, folder: Path | str | None = None) -> Installation[Bundle]:
+    """Return where the machine's bundle lies."""
+    return Installation(Bundle, taken, _path(folder, FILE), _path(folder, LAST))
 
 
 def last(folder: Path | str | None = None) -> Mark | None:
@@ -115,36 +76,7 @@ def last(folder: Path | str | None = None) -> Mark | None:
     Raises:
         PolicyError: it can't be read, or others than root can write it.
     """
-    path = _path(folder, LAST)
-    if not os.path.lexists(path):
-        return None
-    try:
-        said = json.loads(trust.read_owned(path, machine=True))
-        found = Mark(**said)
-        if type(found.version) is not int:
-            raise ValueError("no version")
-    except (ValueError, TypeError, RecursionError):
-        raise PolicyError(
-            f"{path}: does not say which bundle was the last: remove it as root, and install again"
-        ) from None
-    return found
-
-
-def check_mark(found: Bundle, place: str, mark: Mark | None) -> None:
-    """Raise PolicyError for a bundle that is older than the mark, or another one of its version."""
-    if mark is not None and mark.policy == found.policy:
-        check_order(found, place, mark.version, mark.sha256)
-
-
-def check_order(found: Bundle, place: str, version: int, digest: str) -> None:
-    """Raise PolicyError for a bundle that is older than one that was in force, or another one of that version."""
-    if found.version < version:
-        raise PolicyError(
-            f"{place}: version {found.version} is older than {version}, the last one on this machine: what it said can "
-            "only come back under a new version"
-        )
-    if found.version == version and found.digest != digest:
-        raise PolicyError(f"{place}: another bundle was the version {found.version} on this machine already")
+    return read_mark(_path(folder, LAST), Bundle.INSTALL, machine=True)
 
 
 def installed(folder: Path | str | None = None) -> Bundle | None:
@@ -154,18 +86,7 @@ def installed(folder: Path | str | None = None) -> Bundle | None:
         PolicyError: it takes one, and has none that counts.
     """
     taken = settings(folder)
-    if taken is None:
-        return None
-    path = _path(folder, FILE)
-    mark = last(folder)  # before the bundle: an installation writes it after that
-    if not os.path.lexists(path):
-        raise PolicyError(f"{path}: this machine takes the policy bundle {taken.policy}, and has none: {_INSTALL}")
-    found = verified(trust.read_owned(path, machine=True, most=bundle.MAX_BUNDLE), path, taken)
-    check_mark(found, path, mark)
-    return found
-
-
-_INSTALL = "sudo hla policy bundle install"
+    return place_of(taken, folder).current() if taken is not None else None
 
 
 def load(folder: Path | str | None = None, *, tested: bool = True) -> tuple[Policy, Bundle] | None:
@@ -199,7 +120,7 @@ def policy_of(found: Bundle, path: str, *, tested: bool = True) -> Policy:
     try:
         policy = loader.load(f"{path}/{bundle.POLICY}", within=path, tested=tested)
     except PolicyError:
-        if trust.read_owned(path, machine=None, most=bundle.MAX_BUNDLE) != found.text:
+        if trust.read_owned(path, machine=None, most=MAX_RELEASE) != found.text:
             raise Swapped(f"{path}: has changed while it was read") from None
         raise
     read = {each.path: each.sha256 for each in policy.sources if not each.name.startswith(sources.BUILTIN)}
@@ -217,16 +138,6 @@ def catalogs(folder: Path | str | None, now: str) -> Iterator[tuple[str, bytes, 
         if name.startswith(bundle.CATALOGS):
             why = "" if found is not None and now < found.end else "the bundle that it stands in has expired"
             yield f"{_path(folder, FILE)}/{name}", text.encode(), why
-
-
-def mark_of(found: Bundle, fetched: str, source: str) -> bytes:
-    """Return the file that says that `found` was put in force at the moment `fetched`."""
-    said = {"policy": found.policy, "version": found.version, "sha256": found.digest}
-    return canonical({**said, "fetched": fetched, "source": source})
-
-
-def _is_key(said: object) -> bool:
-    return isinstance(said, str) and len(said) == 64 and set(said) <= _HEX
 
 
 def _path(folder: Path | str | None, name: str) -> str:

@@ -290,7 +290,7 @@ def test_the_audit_key_is_no_signer(tmp_path: Path, config: Path, monkeypatch: p
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     audit = AuditKey.create(audit_key_path()).fingerprint
     (config / "channels.yaml").write_text(f"version: 1\nsigners: [{'a' * 64}, {audit}]\n")
-    with pytest.raises(ConfigError, match="one of the signers is the audit key"):
+    with pytest.raises(ConfigError, match="one of the signers, or of those who sign a list of them, is the audit key"):
         build_gate(director=Judge(), user=Yes(), store=tmp_path / "store.sqlite3")
     (config / "channels.yaml").write_text(f"version: 1\nsigners: [{'a' * 64}]\n")
     build_gate(director=Judge(), user=Yes(), store=tmp_path / "store.sqlite3").close()

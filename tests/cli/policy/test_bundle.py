@@ -13,7 +13,6 @@ from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.locations import key_path
 from humanlayer_agent.policy import layers
 from humanlayer_agent.policy.layers import catalog_files, machine_bundle
-from humanlayer_agent.policy_tools import bundles
 from tests.support.bundles import LOCKED, READS, Fleet, policy_text
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="what is the machine's belongs to root")
@@ -24,7 +23,7 @@ PASSPHRASE = "correct horse battery staple"
 @pytest.fixture
 def fleet(tmp_path: Path, own_user: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     made = Fleet(tmp_path)
-    for module in (layers, machine_bundle, catalog_files, bundles):
+    for module in (layers, machine_bundle, catalog_files):
         monkeypatch.setattr(module, "MACHINE_FOLDER", str(made.folder))
     monkeypatch.chdir(made.project)
     made.signer = Signer.create(key_path(), PASSPHRASE, Work(2, 1))

@@ -11,7 +11,8 @@ from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.language import sources
-from humanlayer_agent.policy.language.bundle import MAX_BUNDLE, MAX_ENTRIES, Bundle, file_of
+from humanlayer_agent.policy.language.bundle import MAX_ENTRIES, Bundle, file_of
+from humanlayer_agent.policy.language.release import MAX_RELEASE
 from tests.support.bundles import resigned
 
 SIGNER = Signer()
@@ -53,7 +54,7 @@ def test_what_is_written_is_read() -> None:
         b"\x1f\x8b" + RAW,
         RAW.decode().encode("utf-16"),
         b"\xef\xbb\xbf" + RAW,
-        b"x" * (MAX_BUNDLE + 1),
+        b"x" * (MAX_RELEASE + 1),
         RAW.replace(b'"policy.yaml":"x"', b'"policy.yaml":"\\ud800"'),
         RAW.replace(b'"version":1', b'"version":1e400'),
         RAW.replace(b'"version":1', b'"version":' + b"9" * 5_000),
