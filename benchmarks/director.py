@@ -20,6 +20,7 @@ figures as JSON to standard output.
 import argparse
 import ast
 import compileall
+import gc
 import json
 import os
 import resource
@@ -180,6 +181,8 @@ class Met:
 
 def as_met(rows: Sequence[Row], policy: str) -> list[Met]:
     """Judge each row once in order by the Director of its run."""
+    gc.collect()
+    gc.freeze()  # the rows, all of which the garbage collector would go through within one decision
     of_run: dict[Any, Director] = {}
     taken = []
     for row in rows:

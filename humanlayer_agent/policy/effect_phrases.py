@@ -15,7 +15,7 @@ from typing import Any
 from humanlayer_agent.safe_text import one_line
 from humanlayer_agent.shell import Effect, SimpleCommand
 
-MAX_COMPARED = 20_000
+MAX_COMPARED = 4_000
 """Most effects that are looked at, beyond `MAX_TOLD`, to tell of them with others."""
 NAMED = 3
 """Operands that a sentence names; it counts the others."""

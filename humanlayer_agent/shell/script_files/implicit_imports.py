@@ -8,6 +8,7 @@ unread.
 import posixpath
 import re
 from collections.abc import Container, Iterable
+from functools import cached_property
 
 from humanlayer_agent.shell.program import WRITTEN, Effect, Program, SimpleCommand
 
@@ -72,15 +73,16 @@ def doubt(program: Program, known: Container[int]) -> None:
     compound = {id(commands[at]) for kind, _, _, at, _ in program.trace if kind == "redirects" and at < len(commands)}
     for command in commands:
         changed: list[Effect] = []
+        sources = _Sources(command)
         for effect in command.effects:
             if effect.kind == "execute" and effect.role in LOADS:
                 loading.append(command)
-            elif effect.kind in _CHANGES and (not changed or _copied(effect)) and _passed_on(command, effect):
+            elif effect.kind in _CHANGES and (not changed or _copied(effect)) and _passed_on(sources, effect):
                 changed.append(effect)
         # `> x.py` alone makes it empty; the redirects of `{ ...; } > f`, or of a loop, have a command of their own.
         if changed and (command.program or id(command) in compound):
             for effect in changed:
-                _redirected(command, effect, known)
+                _redirected(sources, effect, known)
     brought: dict[tuple[str, ...], bool] = {}
     for command in loading:
         names = _unread_names(command)
@@ -117,15 +119,55 @@ def loads(program: Program) -> bool:
     )
 
 
-def _passed_on(command: SimpleCommand, effect: Effect) -> bool:
-    """Does `effect` fill its file with what `command` prints, or is given?"""
-    return effect.source == "redirect" or command.program in _PASS_ON or _brought(command, effect)
+class _Sources:
+    """What a command reads, which tells whether what it fills files with is code."""
+
+    def __init__(self, command: SimpleCommand) -> None:
+        self.command = command
+
+    @cached_property
+    def _read(self) -> dict[str, list[str]]:
+        """What is read by each origin of an effect; under "" all of it."""
+        found: dict[str, list[str]] = {}
+        for effect in self.command.effects:
+            if effect.kind in ("read", "move"):
+                for origin in ("", effect.origin):
+                    found.setdefault(origin, []).append(effect.operand or "")
+        return found
+
+    @cached_property
+    def _are_code(self) -> dict[str, bool]:
+        from humanlayer_agent.shell import languages
+
+        return {origin: all(map(languages.by_name, paths)) for origin, paths in self._read.items()}
+
+    @cached_property
+    def has_script(self) -> bool:
+        """Does it read a script file?"""
+        return any(e.kind == "read" and e.role == "script" for e in self.command.effects)
+
+    @cached_property
+    def executes(self) -> bool:
+        """Does it run code?"""
+        return any(e.kind == "execute" for e in self.command.effects)
+
+    def are_code(self, into: Effect) -> bool:
+        """Is what it reads code by its name? That was judged when it was written. Code of Python may do many things:
+        what one call reads and writes has one origin.
+        """
+        return self._are_code.get(into.origin if _copied(into) else "", False)
 
 
-def _brought(command: SimpleCommand, effect: Effect) -> bool:
+def _passed_on(sources: _Sources, effect: Effect) -> bool:
+    """Does `effect` fill its file with what its command prints, or is given?"""
+    return effect.source == "redirect" or sources.command.program in _PASS_ON or _brought(sources, effect)
+
+
+def _brought(sources: _Sources, effect: Effect) -> bool:
     """Does what else changes code bring another file there: `sed 'r f'` and `w f`, `git mv`, shutil.copy?"""
+    command = sources.command
     if command.program == "sed":
-        return effect.role == "script" or any(e.kind == "read" and e.role == "script" for e in command.effects)
+        return effect.role == "script" or sources.has_script
     return (
         _copied(effect)
         or effect.origin.startswith(_BY_NODE)
@@ -138,33 +180,21 @@ def _copied(effect: Effect) -> bool:
     return effect.origin.startswith("python") and _COPIES.search(effect.origin) is not None
 
 
-def _redirected(command: SimpleCommand, effect: Effect, known: Container[int]) -> None:
+def _redirected(sources: _Sources, effect: Effect, known: Container[int]) -> None:
     """`base64 -d a > conftest.py`: what a program prints becomes code, to be run at another time."""
     from humanlayer_agent.shell import languages
 
+    command = sources.command
     if id(effect) in known or languages.by_name(effect.operand or "") is None:
         return
     by_node = effect.origin.startswith(_BY_NODE)
-    if _is_code(command, effect) and not by_node:
+    if sources.are_code(effect) and not by_node:
         return
-    if any(e.kind == "execute" for e in command.effects) and not _copied(effect) and not by_node:
+    if sources.executes and not _copied(effect) and not by_node:
         return  # what prints is asked about by itself, or the project's own
     found = Effect("execute", "script", effect.operand, False, effect.span, "code that is printed", unread=True)
     command.effects.append(found)
     command.doubt(effect.operand or "")
-
-
-def _is_code(command: SimpleCommand, into: Effect) -> bool:
-    """Is what it reads code by its name? That was judged when it was written."""
-    from humanlayer_agent.shell import languages
-
-    sources = [e.operand for e in command.effects if e.kind in ("read", "move") and _belongs(e, into)]
-    return bool(sources) and all(languages.by_name(each or "") is not None for each in sources)
-
-
-def _belongs(source: Effect, into: Effect) -> bool:
-    """Code of Python may do many things: what one call reads and writes has one origin."""
-    return source.origin == into.origin or not _copied(into)
 
 
 def _unread_names(command: SimpleCommand) -> tuple[str, ...]:
@@ -201,8 +231,9 @@ def _fills(command: SimpleCommand, known: Container[int], unread: tuple[str, ...
         return False
     if any(effect.source == "redirect" for effect in written):
         return True
-    if any(_brought(command, effect) and not _is_code(command, effect) for effect in written):
+    sources = _Sources(command)
+    if any(_brought(sources, effect) and not sources.are_code(effect) for effect in written):
         return True
     program = command.program or ""
     python = "python" in command.via or program.startswith(("python", "pypy")) or WRITTEN in command.inside
-    return program not in _EDITORS and not python and not _is_code(command, written[0])
+    return program not in _EDITORS and not python and not sources.are_code(written[0])
