@@ -330,8 +330,8 @@ class StoreRecord(TypedDict):
 class EventRecord(TypedDict):
     """An event of the log. Each type has its own fields; in a pipe, jsonl is the very bytes that were hashed."""
 
-    e: Annotated[dict[str, Any], "The event: seq, at, type, and the fields of its type."]
-    h: Annotated[str, "Its hash, which the next event holds as prev."]
+    e: Annotated[dict[str, Any], "The event: seq, chain, link, at, type, and the fields of its type."]
+    h: Annotated[str, "Its hash, which the next event of its chain holds as prev."]
 
 
 class HeadRecord(TypedDict):
@@ -346,6 +346,7 @@ class HeadRecord(TypedDict):
     key: Annotated[Literal["user", "process"], "Whose key signed it."]
     signer: Annotated[str, "Fingerprint of that key."]
     signature: Annotated[str, "The signature, in hex."]
+    root: Annotated[str, "The root of the tree over the newest events of all chains."]
 
 
 class HoldRecord(TypedDict):
