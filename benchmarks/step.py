@@ -30,6 +30,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,7 @@ def make_project(project: Path) -> None:
         subprocess.run(["git", *words], cwd=project, check=True, stdin=subprocess.DEVNULL)
 
 
+@cache
 def is_version_1() -> bool:
     """Tell whether it is mini's version 1 that is installed."""
     return version("mini-swe-agent").startswith("1.")
