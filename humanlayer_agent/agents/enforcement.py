@@ -36,6 +36,7 @@ from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.processes.execution import CommandResult, command_environment, run_command, warn_unless_protected
+from humanlayer_agent.processes.process_tree import end_fork_server
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import Gate
@@ -173,6 +174,7 @@ class EnforcingEnvironment:
 
     def end_run(self, status: str) -> None:
         """End the agent's run: what is still open of it in the store is settled."""
+        end_fork_server()
         if self._close is not None and self._close.detach():
             close_gate(self.supervisor.gate, status)
 

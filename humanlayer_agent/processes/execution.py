@@ -14,14 +14,13 @@ import selectors
 import shutil
 import signal
 import socket
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from humanlayer_agent.confine.bubblewrap import Enclosure
 from humanlayer_agent.confine.confinement import Unenforceable
@@ -33,7 +32,7 @@ from humanlayer_agent.processes import reaper
 from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
 from humanlayer_agent.processes.memory_protection import protect_secrets
 from humanlayer_agent.processes.namespace import Namespace
-from humanlayer_agent.processes.process_tree import Brood
+from humanlayer_agent.processes.process_tree import Brood, First, start_reaper
 from humanlayer_agent.processes.tool_variables import is_listed
 from humanlayer_agent.shell import keeps_ascii
 
@@ -53,9 +52,6 @@ _CHANGES_THE_SHELL = frozenset(
 )
 
 _LOCALES = "bash reads them in that character set, and they are judged as UTF-8 (use C.UTF-8, or another with UTF-8)"
-
-# The interpreter itself, not a virtual environment's link to it: that may lie in the project, where the agent writes.
-_PYTHON = os.path.realpath(sys.executable)
 
 _GO = b"\n"
 _REAPER_ENDS_S = reaper.KILL_S + 2
@@ -301,12 +297,10 @@ def run_command(
             if confinement is None and caller is not None:
                 raise Unenforceable("nobody else waits for what is not confined")
             if confinement is None:
-                wall = (stack.enter_context(restriction.ruleset()), restriction.calls()) if restriction else None
-                request = marshal.dumps(
-                    ([program, *encoded], pairs, directory, keep_background, int(signal.SIGSTOP), wall, -1)
-                )
-                inherited = (directory, wall[0]) if wall else (directory,)
-                watch = _Watch(request, inherited, writer, keep_background=keep_background)
+                ruleset = [stack.enter_context(restriction.ruleset())] if restriction else []
+                calls = restriction.calls() if restriction else None
+                request = ([program, *encoded], pairs, keep_background, int(signal.SIGSTOP), calls)
+                watch = _Watch(request, [directory, *ruleset], writer, keep_background=keep_background)
             elif keep_background:
                 raise Unenforceable("nothing that a confined command starts can outlive it (keep_background)")
             else:
@@ -407,26 +401,21 @@ class _Watch:
 
     def __init__(
         self,
-        request: bytes,
-        inherited: tuple[int, ...],
+        request: tuple[Any, ...],
+        descriptors: Sequence[int],
         output: IO[bytes],
         *,
         keep_background: bool,
         errors: IO[bytes] | None = None,
     ) -> None:
         self.keep_background = keep_background
-        self.control, theirs = socket.socketpair()
-        with theirs:
-            self.brood = Brood(
-                [_PYTHON, "-I", "-S", reaper.__file__],
-                mark=_MARK,
-                stdin=theirs.fileno(),
-                stdout=output,
-                stderr=errors or output,
-                pass_fds=inherited,
-                env={},
-            )
-        self._request = len(request).to_bytes(8, "big") + request
+        self._request, self._descriptors = marshal.dumps(request), descriptors
+
+        def start() -> First:
+            first, self.control = start_reaper(output, errors or output)
+            return first
+
+        self.brood = Brood(start, mark=_MARK)
         self.returncode: int | None = None
         self.left = 0
         self.error = 0
@@ -472,6 +461,7 @@ class _Watch:
 
     def is_ready(self, deadline: float) -> bool:
         """Wait until the reaper can start the command at once, or has ended; False where the time is up before."""
+        socket.send_fds(self.control, [len(self._request).to_bytes(8, "big")], self._descriptors)
         self.control.sendall(self._request)
         while not (self.ready or self.gone):
             self.control.settimeout(max(deadline - time.monotonic(), 0.001))
@@ -526,10 +516,8 @@ class PipedProgram:
             self.stdout = failed.enter_context(open(ours, "rb", buffering=0))
             writer = theirs.enter_context(open(output, "wb", buffering=0))
             errors = theirs.enter_context(open(os.dup(2), "wb", buffering=0))
-            command = ([program, *encoded], pairs, directory, False, int(signal.SIGSTOP), None, stdin)
-            self._watch = _Watch(
-                marshal.dumps(command), (directory, stdin), writer, keep_background=False, errors=errors
-            )
+            command = ([program, *encoded], pairs, False, int(signal.SIGSTOP), None)
+            self._watch = _Watch(command, [directory, stdin], writer, keep_background=False, errors=errors)
             failed.callback(self._watch.end)
             if self._watch.is_ready(time.monotonic() + _REAPER_ENDS_S):
                 self._watch.start(directory)

@@ -18,10 +18,11 @@ import select
 import signal
 import socket
 import struct
+import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import IO
 
@@ -122,9 +123,9 @@ class Namespace:
             self._control, theirs = socket.socketpair()
             stack.enter_context(theirs)
             self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-            self._brood = Brood(
+            start = partial(
+                subprocess.Popen,
                 started,
-                mark=mark,
                 stdin=theirs.fileno(),
                 stdout=output,
                 stderr=errors,
@@ -132,7 +133,9 @@ class Namespace:
                 cwd="/",
                 env={name: value},
                 umask=umask,
+                start_new_session=True,
             )
+            self._brood = Brood(start, mark=mark)
         self._is_shell = is_shell
         self._hosts = enclosure.confinement.hosts
         self._forwarder: forwarder.Forwarder | None = None
@@ -328,7 +331,7 @@ class Namespace:
             mask, status = _INFO.unpack(fcntl.ioctl(self._command, _GET_INFO, _INFO.pack(_INFO_EXIT, 0)))
             if mask & _INFO_EXIT:
                 return os.waitstatus_to_exitcode(status)
-        return self._brood.reaper.returncode
+        return self._brood.reaper.wait()
 
 
 def _counts(text: bytes) -> Iterator[tuple[bytes, int]]:

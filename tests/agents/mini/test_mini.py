@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from humanlayer_agent.agents.mini import (
 )
 from humanlayer_agent.agents.mini.environment import model_words
 from humanlayer_agent.errors import ConfigError, RunTerminated
+from humanlayer_agent.processes import reaper
+from humanlayer_agent.processes.process_tree import end_fork_server
 from humanlayer_agent.testing.patience import until
 from tests.agents.conftest import SWAPS
 from tests.support.time_outs import met
@@ -317,6 +320,16 @@ class TestEndOfTheRun:
         assert first.run_id != second.run_id
         ended = {e.event["run"] for e in second.store.events(type="run.finished")}
         assert ended == {first.run_id, second.run_id}
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="commands are started anew elsewhere")
+    def test_nothing_waits_for_more_commands(self, make_agent: Any, tools: Any, submit: str) -> None:
+        """What its commands were forked from ends with it."""
+        end_fork_server()
+        before = reaper.descendants(os.getpid())
+        agent = make_agent(tools([["cat /proc/$PPID/cmdline"], [submit]]))
+        agent.run("t")
+        assert observations(agent)[0]["extra"]["raw_output"].endswith(f"\0{reaper.SERVE}\0")
+        assert set(reaper.descendants(os.getpid())) <= set(before)
 
     def test_submitting_is_recorded_as_finished(self, make_agent: Any, tools: Any, submit: str) -> None:
         agent = make_agent(tools([[submit]]))
