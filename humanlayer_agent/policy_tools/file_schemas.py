@@ -1,11 +1,13 @@
 """The JSON Schemas of the files that people write, as text: for editors, beside the files or wherever they are kept."""
 
 import json
+from functools import cache
 from typing import Any, Literal
 
 Kind = Literal["policy", "channels", "catalog", "tools"]
 
 
+@cache
 def schema_text(of: Kind) -> str:
     """Return the JSON Schema of a kind of file.
 

@@ -4,6 +4,7 @@ again as it was, to the byte, or it is refused with a reason that holds.
 
 import os
 import random
+import shutil
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -24,6 +25,13 @@ policy: undone
 defaults: {undo: run, unmatched: allow}
 rules:
   - {id: never, decision: deny, reason: Never., when: {program: never}}
+"""
+GIT = "[user]\nname = n\nemail = n@e\n[init]\ndefaultBranch = main\n"
+BEGIN = """
+git init -q; mkdir -p e/f; echo 1 > a; echo 2 > b; echo 3 > e/x; echo 4 > e/f/z; echo '*.o' > .gitignore
+echo 'echo s >> a; rm -f b; mkdir -p made/here' > script
+git add -A; git commit -qm 1; git checkout -qb side; echo 5 > side; rm b; git add -A; git commit -qm 2
+git checkout -q main; echo 6 > loose; echo 7 >> a
 """
 State = dict[str, tuple[int, bytes]]
 """By path: mode and content. Of an index, what it says; objects, which stay, are left out."""
@@ -65,19 +73,20 @@ def command(chance: random.Random) -> str:
 def state(project: Path) -> State:
     found: State = {}
     for top, folders, files in os.walk(project):
+        below = os.path.relpath(top, project) + "/" if top != str(project) else ""
+        if not below.startswith("g/") and f"/{below}".endswith("/.git/"):
+            folders[:] = [name for name in folders if name != "objects"]
         for name in (*folders, *files):
-            path = Path(top, name)
-            relative, about = str(path.relative_to(project)), path.lstat()
-            if "/.git/objects/" in f"/{relative}/" and not relative.startswith("g/"):
-                continue
+            path = f"{top}/{name}"
+            about = os.lstat(path)
             content = b""
             if stat.S_ISLNK(about.st_mode):
                 content = os.fsencode(os.readlink(path))
             elif stat.S_ISREG(about.st_mode):
-                content = path.read_bytes()
+                content = Path(path).read_bytes()
                 if name == "index" and (told := index_meaning(content)):
                     content = told.encode()
-            found[relative] = (about.st_mode, content)
+            found[below + name] = (about.st_mode, content)
     return found
 
 
@@ -94,22 +103,15 @@ def is_tree(found: State) -> bool:
 class History:
     """A project, what was run in it, and the state before and after each permit."""
 
-    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, tmp_path: Path, begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.project = tmp_path / "project"
-        self.project.mkdir()
+        shutil.copytree(begun, self.project)
         (tmp_path / "policy.yaml").write_text(POLICY)
         home = tmp_path / "home"
         home.mkdir()
-        (home / ".gitconfig").write_text("[user]\nname = n\nemail = n@e\n[init]\ndefaultBranch = main\n")
+        (home / ".gitconfig").write_text(GIT)
         monkeypatch.setenv("HOME", str(home))
         monkeypatch.chdir(self.project)
-        begin = """
-            git init -q; mkdir -p e/f; echo 1 > a; echo 2 > b; echo 3 > e/x; echo 4 > e/f/z; echo '*.o' > .gitignore
-            echo 'echo s >> a; rm -f b; mkdir -p made/here' > script
-            git add -A; git commit -qm 1; git checkout -qb side; echo 5 > side; rm b; git add -A; git commit -qm 2
-            git checkout -q main; echo 6 > loose; echo 7 >> a
-        """
-        subprocess.run(["bash", "-c", begin], check=True)
         self.kept = KeptFiles(kept_folder())
         self.gate = Gate.from_config(policy=str(tmp_path / "policy.yaml"), project=self.project, confine=False)
         self.states: dict[str, tuple[State, State]] = {}
@@ -160,9 +162,19 @@ REASONS = (
 """What may speak against an undo although nothing has changed what it would change."""
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project as each history finds it."""
+    folder = tmp_path_factory.mktemp("begun")
+    (folder / ".gitconfig").write_text(GIT)
+    (folder / "project").mkdir()
+    subprocess.run(["bash", "-c", BEGIN], check=True, cwd=folder / "project", env={**os.environ, "HOME": str(folder)})
+    return folder / "project"
+
+
 @pytest.fixture
-def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[History]:
-    made = History(tmp_path, monkeypatch)
+def history(tmp_path: Path, begun: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[History]:
+    made = History(tmp_path, begun, monkeypatch)
     yield made
     made.gate.close()
 

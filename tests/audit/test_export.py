@@ -357,11 +357,19 @@ CLASSES = {
 }
 
 
+READERS = {number: jsonschema.Draft202012Validator(each) for number, each in CLASSES.items()}
+
+
 def valid(made: dict[str, Any]) -> dict[str, Any]:
     json.dumps(made)
-    jsonschema.validate(made, CLASSES[made["class_uid"]])
+    READERS[made["class_uid"]].validate(made)
     assert made["type_uid"] == made["class_uid"] * 100 + made["activity_id"]
     return made
+
+
+def test_the_classes_are_schemas() -> None:
+    for each in CLASSES.values():
+        jsonschema.Draft202012Validator.check_schema(each)
 
 
 def test_every_event_of_a_log_is_one_of_its_class(export: Callable[[int], bytes]) -> None:

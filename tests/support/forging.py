@@ -68,12 +68,17 @@ def forging(path: Path | str) -> Iterator[Any]:
             yield connection
         return
     with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA synchronous=OFF")  # some 50 triggers go and come: no disk is waited for
         query = "SELECT name, tbl_name, sql FROM sqlite_schema WHERE type = 'trigger'"
         triggers = connection.execute(query).fetchall()
+        connection.execute("BEGIN")
         for name, _, _ in triggers:
             connection.execute(f"DROP TRIGGER {name}")
+        connection.commit()
         yield connection
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        if not connection.in_transaction:
+            connection.execute("BEGIN")
         for _, table, statement in triggers:
             if table in tables:
                 connection.execute(statement)

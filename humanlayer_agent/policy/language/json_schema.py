@@ -6,8 +6,8 @@ What it rejects the program rejects as well. The program rejects more: whatever 
 import ast
 import inspect
 import sys
-import textwrap
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -50,17 +50,26 @@ def _kinds(model: type[BaseModel], names: Mapping[str, Any]) -> dict[str, type]:
 
 def _texts(kind: type) -> Iterator[tuple[str, str]]:
     """The keys of a class, and the text that stands below each in its source."""
+    spelled = getattr(kind, "__pydantic_config__", {}).get("alias_generator", str)
     for base in reversed(kind.__mro__):
-        try:
-            source = ast.parse(textwrap.dedent(inspect.getsource(base)))
-        except (OSError, TypeError):  # a class of Python's own
-            continue
-        body = source.body[0]
-        spelled = getattr(kind, "__pydantic_config__", {}).get("alias_generator", str)
-        for each, after in pairwise(body.body if isinstance(body, ast.ClassDef) else ()):
+        for name, text in _fields(base.__module__).get(base.__qualname__, ()):
+            yield spelled(name), text
+
+
+@cache
+def _fields(module: str) -> dict[str, list[tuple[str, str]]]:
+    """The fields of each class of a module, and the text that stands below each. The source is read once for all."""
+    try:
+        source = ast.parse(inspect.getsource(sys.modules[module]))
+    except (OSError, TypeError):  # one of Python's own
+        return {}
+    found: dict[str, list[tuple[str, str]]] = {}
+    for kind in (each for each in source.body if isinstance(each, ast.ClassDef)):
+        for each, after in pairwise(kind.body):
             match each, after:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                    yield spelled(name), " ".join(text.split())
+                    found.setdefault(kind.name, []).append((name, " ".join(text.split())))
+    return found
 
 
 def _describe(part: dict[str, Any], texts: Mapping[str, str]) -> None:

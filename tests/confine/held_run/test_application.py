@@ -78,6 +78,7 @@ def test_killed_at_any_step_it_is_whole_or_not_at_all(scene: Scene) -> None:
     assert ends == {True, False}
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "meanwhile",
     [
@@ -108,6 +109,7 @@ def test_where_what_lies_below_has_changed_nothing_is_applied(scene: Scene, mean
     assert not (tried.folder / RECORD).exists()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "meanwhile",
     [

@@ -49,6 +49,7 @@ def searched(old: Policy, new: Policy) -> Search:
     return search
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("row", LOOSENINGS, ids=lambda row: row["clause"])
 def test_a_loosening_is_found(write: Write, row: dict[str, Any]) -> None:
     old, new = write(row["before"], "old"), write(row["after"], "new")
@@ -69,6 +70,7 @@ def test_a_loosening_is_found(write: Write, row: dict[str, Any]) -> None:
         assert (after.verdict if after.enforced else Verdict.ALLOW) < before.verdict
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("row", NEUTRAL, ids=lambda row: row["edit"])
 def test_an_edit_that_changes_nothing_is_no_finding(write: Write, row: dict[str, Any]) -> None:
     search = searched(write(row["before"], "old"), write(row["after"], "new"))

@@ -106,6 +106,7 @@ def test_what_lies_in_another_repository_is_said(scene: Path) -> None:
     )
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -148,6 +149,7 @@ def test_a_push_says_its_commits_and_its_branch(scene: Path, text: str, expected
     assert any(each.startswith(expected) for each in said(scene, text)), said(scene, text)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "text",
     [
@@ -177,6 +179,7 @@ def test_a_push_of_which_the_line_does_not_say_all_is_left_open(scene: Path, tex
     assert not any(each.startswith(("Pushes no", "Pushes 1")) for each in said(scene, text))
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("settings", "text", "expected"),
     [
