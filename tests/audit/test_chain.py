@@ -437,6 +437,34 @@ def test_numbers_may_be_left_out_and_links_not() -> None:
     assert (found.kind, found.bad_seq, found.problem) == ("gap", 3, "1 of the events before event 9 is missing")
 
 
+def test_in_a_file_no_number_is_left_out() -> None:
+    """Also not where the end of a run's chain is gone, on which nothing else depends yet."""
+    log = written(*TWO)
+    left = [entry for entry in log.entries if entry.seq != 6]
+    assert verify(left).intact
+    found = verify(left, numbered=True)
+    assert (found.kind, found.bad_seq, found.problem) == ("gap", 6, "event 6 is missing: the next one is numbered 7")
+    assert (found.count, found.last, found.head) == (6, 5, log.entries[5].hash)
+    log = written("go a", "go a")
+    log.seal._next += 5  # the log of a server, which was moved to a file then
+    moved = log.add(events.STORE_MOVED, source="postgresql:///store")
+    assert verify(log.entries, numbered=True).intact
+    log.seal._next += 5
+    log.add(events.POLICY_LOADED, number=1)
+    assert verify(log.entries, numbered=True).bad_seq == moved.seq + 1
+    log.add(events.STORE_MOVED, run="a", source="an agent's word")
+    assert verify(log.entries, numbered=True).bad_seq == moved.seq + 1
+
+
+def test_each_of_the_heads_kept_of_one_event_has_to_agree() -> None:
+    log = written(*TWO)
+    kept = log.head()
+    other = replace(kept, hash="f" * 64)
+    for heads in ([kept, other], [other, kept]):
+        assert verify(log.entries, heads=heads).kind == "tampered"
+    assert verify(log.entries, heads=[kept, replace(kept, root="")]).intact
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -450,6 +478,9 @@ def test_numbers_may_be_left_out_and_links_not() -> None:
         ({"link": 4}, "1 of the events before event 8 is missing"),
         ({"prev": "0" * 64}, "it does not follow the event before it"),
         ({"v": 1}, "it is in the chain of no run that goes on"),
+        ({"v": 3}, "it is of no format that is known here"),
+        ({"v": True}, "it is of no format that is known here"),
+        ({"v": None}, "it is of no format that is known here"),
         ({"type": "run.started", "code": 300}, "run.started is in the chain of the store, and only there"),
         ({"type": "run.finished", "code": 301}, "run.finished is in the chain of the store, and only there"),
     ],
