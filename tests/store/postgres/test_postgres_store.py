@@ -285,6 +285,51 @@ def test_what_the_database_takes_into_no_chain(
         session.execute(insert.replace(place, "next_place()"), (json.dumps(good),))
 
 
+def test_no_place_is_kept_for_later(store: PostgresStore, gate: Gate, other: Gate) -> None:
+    """An event that seems to be older than what the store's chain holds could undo that: a removal, or a stop."""
+    with psycopg.connect(store.url, autocommit=True) as session:
+        session.execute("SET search_path = pg_catalog, humanlayer, pg_temp")
+        for chain, then in (("run-1", None), ("", None), ("run-1", "run-1")):
+            session.execute("SELECT next_place()")
+            store.record(events.POLICY_LOADED, run=then, policy="p")
+            tips = Sealer(store.events()).tips
+            event = {"v": 2, "link": tips[chain].link + 1, "prev": tips[chain].hash, "type": "policy.loaded"}
+            event |= {"chain": chain, "run": chain} if chain else {}
+            late = (
+                "INSERT INTO audit_event (seq, hash, body) VALUES (currval('audit_event_place'), repeat('a', 64), %s)"
+            )
+            with pytest.raises(psycopg.Error, match="not the next link"):
+                session.execute(late, (json.dumps(event),))
+
+
+def test_who_waits_for_another_of_its_run_keeps_nobody_else_waiting(store: PostgresStore, gate: Gate) -> None:
+    hold = "BEGIN; SELECT pg_advisory_xact_lock(1212956978, hashtext('run-1'))"
+    wait = "SET lock_timeout = '10s'; SELECT humanlayer.begin_write_of('run-1')"
+    with (
+        psycopg.connect(store.url, autocommit=True) as first,
+        psycopg.connect(store.url, autocommit=True) as second,
+        closing(PostgresStore(store.url, busy_ms=2_000)) as impatient,
+    ):
+        first.execute(hold)
+        waiting = threading.Thread(target=lambda: second.execute(wait))
+        waiting.start()
+        waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        patiently(lambda: first.execute(waits).fetchone() is not None, "that it waits")
+        impatient.halts.stop("os:1:ann", "enough")
+        first.execute("COMMIT")
+        waiting.join(PATIENCE)
+
+
+def test_who_reads_does_not_wait_for_ever(store: PostgresStore, gate: Gate) -> None:
+    assert isinstance(gate.admit(action("ls")), Permit)
+    with (
+        closing(PostgresStore(store.url, create=False, busy_ms=20)) as reader,
+        writing(store, "run-1") as session,
+        pytest.raises(StoreError, match=rf"process {session.info.backend_pid} of the server does not end what it"),
+    ):
+        list(reader.events())
+
+
 def test_a_store_of_before_goes_on(postgres: LocalServer) -> None:
     """Its log is one chain until then; a run that goes on has one of its own from then on."""
     url = postgres.new_database()
