@@ -330,6 +330,23 @@ def test_who_reads_does_not_wait_for_ever(store: PostgresStore, gate: Gate) -> N
         list(reader.events())
 
 
+def test_a_purge_counts_on_no_number_that_was_left_out(store: PostgresStore, gate: Gate) -> None:
+    """What was heard once, and deleted then, is not heard again."""
+    for _ in range(9):
+        permit = gate.admit(action("ls"))
+        assert isinstance(permit, Permit)
+        gate.finish(permit, Outcome(0))
+    later = store.now() + 3 * 24 * 3_600_000
+    with closing(PostgresStore(store.url, clock=lambda: later)) as purging:
+        for permits in (9, 0):
+            with store.database.write() as session:
+                session.execute("SELECT nextval('audit_event_place') FROM generate_series(1, 3)")
+            exported = store.write_head()
+            purge = purging.purge(before=later - 2 * 24 * 3_600_000, exported=exported)
+            assert purge.delete("os:1:ann", "a" * 64).permits == permits
+        assert purging.verify().intact
+
+
 def test_a_store_of_before_goes_on(postgres: LocalServer) -> None:
     """Its log is one chain until then; a run that goes on has one of its own from then on."""
     url = postgres.new_database()
