@@ -234,8 +234,6 @@ class Ledger(Log):
     def start_run(self, run: Run) -> None:
         if self.rows("SELECT 1 FROM run WHERE id = ?", run.id):
             raise StoreError(f"the run id {run.id!r} was used before: each run has its own")
-        if self.redactor().fields({"run": run.id}) != {"run": run.id}:
-            raise StoreError("the id of a run is in every event of it: it can't be what looks like a secret")
         if place := self.left_for():
             raise StoreError(moved_away(place))
         self._db.execute(

@@ -9,6 +9,7 @@ import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Execution, Outcome, Permit, Refused, Run
+from humanlayer_agent.audit.events import POLICY_LOADED
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.processes import identity as process
@@ -48,6 +49,21 @@ def permit(store: SQLiteStore, asked: ApprovalRequest) -> Permit:
     issued = store.permit(asked, TEAM.authority, use_by_ms=10_000)
     assert isinstance(issued, Permit)
     return issued
+
+
+# Runs
+
+
+def test_a_run_ends_with_the_hash_of_its_last_event_whatever_is_kept_secret(store: SQLiteStore, run: str) -> None:
+    """A password that an agent has used is erased wherever it stands: also where it looks like a part of that hash."""
+    store.record(POLICY_LOADED, run=run, policy="p")
+    (newest,) = store.events(last=1)
+    with store.transaction() as ledger:
+        ledger.redactor().command(f"mysql -p{newest.hash[8:16]} x")
+    store.close_run(run, "finished")
+    (ended,) = store.events(type="run.finished")
+    assert (ended.event["links"], ended.event["last"]) == (1, newest.hash)
+    assert store.verify().intact
 
 
 # Requests
