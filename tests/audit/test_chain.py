@@ -456,6 +456,29 @@ def test_in_a_file_no_number_is_left_out() -> None:
     assert verify(log.entries, numbered=True).bad_seq == moved.seq + 1
 
 
+def test_what_is_told_ends_before_what_may_still_come() -> None:
+    log = written(*TWO)
+    found = verify(log.entries, until=5)
+    assert (found.intact, found.count, found.last, found.head) == (True, 6, 5, log.entries[5].hash)
+    assert found.digest == verify(log.entries[:6]).digest
+    broken = [*log.entries[:7], replace(log.entries[7], hash="0" * 64)]
+    assert verify(broken, until=5).bad_seq == 7, "what comes after it is looked at"
+
+
+@pytest.mark.parametrize("first", range(1, 8))
+def test_a_log_that_begins_in_the_middle_is_no_forgery(first: int) -> None:
+    log = written(*TWO, "end a", "head", "go b")
+    found = verify(log.entries[first:])
+    assert (found.kind, found.bad_seq) == ("gap", 0)
+
+
+def test_the_number_of_a_row_is_that_of_its_event() -> None:
+    log = written(*TWO)
+    log.entries[5] = replace(log.entries[5], seq=6)
+    found = verify(log.entries)
+    assert (found.kind, found.bad_seq, found.problem) == ("tampered", 5, "it says that it is event 5")
+
+
 def test_each_of_the_heads_kept_of_one_event_has_to_agree() -> None:
     log = written(*TWO)
     kept = log.head()
