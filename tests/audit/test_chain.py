@@ -465,7 +465,7 @@ def test_what_is_told_ends_before_what_may_still_come() -> None:
     assert verify(broken, until=5).bad_seq == 7, "what comes after it is looked at"
 
 
-@pytest.mark.parametrize("first", range(1, 8))
+@pytest.mark.parametrize("first", range(1, 11))
 def test_a_log_that_begins_in_the_middle_is_no_forgery(first: int) -> None:
     log = written(*TWO, "end a", "head", "go b")
     found = verify(log.entries[first:])
@@ -533,6 +533,31 @@ def test_what_was_never_a_chain_is_still_one() -> None:
             entries.append(seal(events.POLICY_LOADED, {"run": run or None, "number": 1}))
     assert {entry.event["v"] for entry in entries} == {1, 2}
     assert verify(entries).intact
+
+
+def test_a_run_of_before_ended_without_a_word_of_a_chain() -> None:
+    entries: list[Entry] = []
+    for seq, said in enumerate(
+        (
+            {"type": "audit.opened", "store": "s"},
+            *({"type": f"run.{what}", "run": "a"} for what in ("started", "finished")),
+        )
+    ):
+        body = canonical({"v": 1, "seq": seq, "prev": entries[-1].hash if entries else GENESIS, **said})
+        entries.append(Entry(seq, hashlib.sha256(body).hexdigest(), body))
+    assert verify(entries).intact
+    seal = Sealer(entries)
+    assert verify([*entries, seal(events.RUN_STARTED, {"run": "b"}), seal(events.RUN_FINISHED, {"run": "b"})]).intact
+
+
+@pytest.mark.parametrize("run", [None, 7, True, {"base64": "/w==", "encoding": "base64"}, ["a"], ""])
+def test_what_is_no_name_of_a_run_begins_no_chain(run: Any) -> None:
+    log = written()
+    for kind in (events.RUN_STARTED, events.RUN_FINISHED):
+        log.entries.append(seal(log.entries[-1].seq + 1, log.seal.tips[""], kind, at=1, pid=1, fields={"run": run}))
+        log.seal._take_in(log.entries[-1])
+    found = verify(log.entries)
+    assert found.intact is (run != "")
 
 
 @settings(max_examples=examples(200), deadline=None)
