@@ -112,9 +112,10 @@ class _Walk:
     def __init__(self, heads: Sequence[Head], since: Reached | None, until: int | None, numbered: bool) -> None:
         self.read = 0
         self._kept = heads
-        self._wanted: dict[int, list[Head]] = {}
+        self._wanted: dict[int, list[Head]] = {}  # until the event is read that each names
         for head in heads:
-            self._wanted.setdefault(head.seq, []).append(head)
+            if since is None or head.seq >= since.head.seq:
+                self._wanted.setdefault(head.seq, []).append(head)
         self._since = since.head if since else None
         self._tips = dict(since.tips) if since else {}  # of the store's chain, and of those of runs that go on
         self._last = (since.head.seq, since.head.hash) if since else (-1, GENESIS)
@@ -145,10 +146,10 @@ class _Walk:
             return self._stop(self._due, f"it says that it is event {seq}")
         if self._since is not None and not self.read:
             self.read = 1
-            again = (seq, entry.hash) == self._last
-            return not again and self._stop(
-                self._since.seq, "it is not the event that the log was checked up to: it was written anew"
-            )
+            if (seq, entry.hash) != self._last:
+                problem = "it is not the event that the log was checked up to: it was written anew"
+                return self._stop(self._since.seq, problem)
+            return self._witnessed(seq)
         if seq < self._due:
             return self._stop(self._due, f"event {seq} comes again, or out of its order")
         if seq > self._due and self._left_out is None:
@@ -160,7 +161,11 @@ class _Walk:
         if self._fault is None and (self._until is None or seq <= self._until):
             self._intact = (self._count, *self._last)
             self._digest.update(bytes.fromhex(entry.hash))
-        agree = all(map(self._agrees, self._wanted.get(seq, ())))
+        return self._witnessed(seq)
+
+    def _witnessed(self, seq: int) -> bool:
+        """Compare what was read just now with the heads that were kept of it; True where one is of something else."""
+        agree = all(map(self._agrees, self._wanted.pop(seq, ())))
         return not agree and self._stop(seq, _REWRITTEN)
 
     def _linked(self, event: dict[str, Any], seq: int, hash_: str) -> str:
@@ -275,11 +280,12 @@ class _Walk:
         if problem := self._strangers():
             self._stop(0, problem)
             return
-        beyond = [head.seq for head in self._kept if head.seq >= self._due]
-        if beyond:
-            last = max(beyond)
-            events = f"events {self._due} to {last}" if last > self._due else f"event {last}"
-            self._stop(self._due, f"its end was cut off: {events} once stood there, says the head kept elsewhere")
+        # What is missing among others was the end of a chain. Where any are missing anyway, nobody can tell.
+        missing = [seq for seq in self._wanted if seq >= self._due or self._fault is None]
+        if missing:
+            first, last = min(*missing, self._due), max(missing)
+            events = f"event {first}" if first < self._due or first == last else f"events {first} to {last}"
+            self._stop(first, f"its end was cut off: {events} once stood there, says the head kept elsewhere")
 
     def _note(self, seq: int, problem: str, kind: Kind) -> None:
         if self._fault is None:

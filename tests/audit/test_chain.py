@@ -488,6 +488,19 @@ def test_each_of_the_heads_kept_of_one_event_has_to_agree() -> None:
     assert verify(log.entries, heads=[kept, replace(kept, root="")]).intact
 
 
+def test_a_kept_head_of_an_event_that_is_gone_shows_that() -> None:
+    """The ends of two chains, on which nothing depended; what others wrote behind them is still there."""
+    log = written(*TWO)
+    kept = log.head()
+    log.do("go b")
+    left = [entry for entry in log.entries if entry.seq not in (7, 8)]
+    assert verify(left).intact
+    found = verify(left, heads=[kept])
+    assert (found.kind, found.bad_seq) == ("tampered", 7)
+    assert found.problem == "its end was cut off: event 7 once stood there, says the head kept elsewhere"
+    assert verify(log.entries, heads=[kept]).intact
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
