@@ -488,6 +488,44 @@ def test_each_of_the_heads_kept_of_one_event_has_to_agree() -> None:
     assert verify(log.entries, heads=[kept, replace(kept, root="")]).intact
 
 
+@pytest.mark.parametrize("wrong", [{"links": 1}, {"links": 3}, {"last": "0" * 64}, {"links": None}, {"last": None}])
+def test_a_run_ends_with_both_the_place_and_the_hash_of_its_last_event(wrong: dict[str, Any]) -> None:
+    log = written(*TWO)
+    tip, store = log.seal.tips["a"], log.seal.tips[""]
+    for said, intact in (({}, True), (wrong, False)):
+        fields = {"run": "a", "links": tip.link, "last": tip.hash} | said
+        end = seal(8, store, events.RUN_FINISHED, at=1, pid=1, fields=fields)
+        assert verify([*log.entries, end]).intact is intact
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"head_signature": "0" * 128}, "its signature is not one"),
+        ({"signer": "0" * 64}, "its signature is not one"),
+        ({"head": None}, "its signature is not one"),
+        ({"count": "8"}, "its signature is not one"),
+        ({"store": "6" * 32}, "of something else than the events before it"),
+        ({"hash": "0" * 64}, "of something else than the events before it"),
+        ({"seq": 6}, "of something else than the events before it"),
+        ({"count": 7}, "of something else than the events before it"),
+        ({"root": "0" * 64}, "of something else than the events before it"),
+        ({"root": ""}, "of something else than the events before it"),
+    ],
+)
+def test_a_head_in_the_log_that_is_none_of_it(wrong: dict[str, Any], problem: str) -> None:
+    log = written(*TWO)
+    last = log.entries[-1]
+    said = Head("5" * 32, last.seq, last.hash, len(log.entries), 1, root=root_of(log.seal.tips))
+    inside = {name: value for name, value in wrong.items() if hasattr(said, name) and name != "signer"}
+    fields = signed(replace(said, **inside), process_signer()).fields()
+    fields |= {name: value for name, value in wrong.items() if name not in inside}
+    log.add(events.AUDIT_HEAD, **fields)
+    found = verify(log.entries)
+    assert (found.kind, found.bad_seq) == ("tampered", 8)
+    assert problem in found.problem
+
+
 def test_a_kept_head_of_an_event_that_is_gone_shows_that() -> None:
     """The ends of two chains, on which nothing depended; what others wrote behind them is still there."""
     log = written(*TWO)
