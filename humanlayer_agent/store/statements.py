@@ -252,6 +252,8 @@ class Ledger(Log):
             requester=run.requester,
             project=run.project,
         )
+        if self.last is None or self.tip(run.id) != Tip(0, self.last.hash):  # a database may read a text otherwise
+            raise StoreError(f"a run can't be called {run.id!r}: the log would not find it by that")
 
     def stop_run(self, run_id: str, why: str) -> None:
         """A human stopped it: nothing of it waits or may run any more."""
