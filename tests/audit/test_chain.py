@@ -586,16 +586,30 @@ def test_what_was_never_a_chain_is_still_one() -> None:
     assert verify(entries).intact
 
 
-def test_a_run_of_before_ended_without_a_word_of_a_chain() -> None:
+def in_format_1(*said: dict[str, Any]) -> list[Entry]:
     entries: list[Entry] = []
-    for seq, said in enumerate(
-        (
-            {"type": "audit.opened", "store": "s"},
-            *({"type": f"run.{what}", "run": "a"} for what in ("started", "finished")),
-        )
-    ):
-        body = canonical({"v": 1, "seq": seq, "prev": entries[-1].hash if entries else GENESIS, **said})
+    for seq, fields in enumerate(({"type": "audit.opened", "store": "s"}, *said)):
+        body = canonical({"v": 1, "seq": seq, "prev": entries[-1].hash if entries else GENESIS, **fields})
         entries.append(Entry(seq, hashlib.sha256(body).hexdigest(), body))
+    return entries
+
+
+@pytest.mark.parametrize("wrong", [{}, {"count": 3}, {"count": 1}, {"seq": 0}, {"hash": "0" * 64}, {"store": "t"}])
+def test_a_head_of_format_1_is_of_all_that_is_before_it(wrong: dict[str, Any]) -> None:
+    started = {"type": "run.started", "run": "a"}
+    head = signed(replace(Head("s", 1, in_format_1(started)[1].hash, 2, 1), **wrong), process_signer())
+    entries = in_format_1(started, {"type": "audit.head", **head.fields()})
+    assert verify(entries).intact is (not wrong)
+    entries.append(Sealer(entries)(events.POLICY_LOADED, {"run": "a"}))
+    head = signed(Head("s", 3, entries[-1].hash, 4, 1), process_signer())
+    said = {"v": 1, "seq": 4, "prev": entries[-1].hash, "type": "audit.head", **head.fields()}
+    body = canonical(said)
+    found = verify([*entries, Entry(4, hashlib.sha256(body).hexdigest(), body)])
+    assert not found.intact, "a log in which runs have chains says nothing in that format any more"
+
+
+def test_a_run_of_before_ended_without_a_word_of_a_chain() -> None:
+    entries = in_format_1(*({"type": f"run.{what}", "run": "a"} for what in ("started", "finished")))
     assert verify(entries).intact
     seal = Sealer(entries)
     assert verify([*entries, seal(events.RUN_STARTED, {"run": "b"}), seal(events.RUN_FINISHED, {"run": "b"})]).intact
