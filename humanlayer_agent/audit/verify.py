@@ -9,8 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from humanlayer_agent.audit.anchor import is_accepted
-from humanlayer_agent.audit.chain import BEGIN, GENESIS, STORE, Entry, Tip, decoded
-from humanlayer_agent.audit.events import AUDIT_HEAD, AUDIT_LOSS_ACCEPTED, AUDIT_OPENED, RUN_FINISHED, RUN_STARTED
+from humanlayer_agent.audit.chain import BEGIN, FORMAT, GENESIS, STORE, Entry, Tip, decoded
+from humanlayer_agent.audit.events import (
+    AUDIT_HEAD,
+    AUDIT_LOSS_ACCEPTED,
+    AUDIT_OPENED,
+    RUN_FINISHED,
+    RUN_STARTED,
+    STORE_MOVED,
+)
 from humanlayer_agent.audit.heads import Head, head_in, is_signed, root_of
 from humanlayer_agent.canonical_json import canonical
 
@@ -74,6 +81,7 @@ def verify(
     progress: Callable[[int], None] = lambda count: None,
     since: Reached | None = None,
     until: int | None = None,
+    numbered: bool = False,
 ) -> Verification:
     """Check a log, from its first event or from the one that `since` names.
 
@@ -86,8 +94,9 @@ def verify(
             the event that it names.
         until: the newest event before which no other can come any more. What comes after it is checked as well, and
             not told of. None: there are no others.
+        numbered: no number was ever left out: it is the log of a file. (Of one that was moved there, since then.)
     """
-    walk = _Walk(heads, since, until)
+    walk = _Walk(heads, since, until, numbered)
     for entry in entries:
         if walk.step(entry):
             break
@@ -100,15 +109,20 @@ def verify(
 class _Walk:
     """One pass over a log."""
 
-    def __init__(self, heads: Sequence[Head], since: Reached | None, until: int | None) -> None:
+    def __init__(self, heads: Sequence[Head], since: Reached | None, until: int | None, numbered: bool) -> None:
         self.read = 0
         self._kept = heads
-        self._wanted = {head.seq: head for head in heads}
+        self._wanted: dict[int, list[Head]] = {}  # until the event is read that each names
+        for head in heads:
+            if since is None or head.seq >= since.head.seq:
+                self._wanted.setdefault(head.seq, []).append(head)
         self._since = since.head if since else None
         self._tips = dict(since.tips) if since else {}  # of the store's chain, and of those of runs that go on
         self._last = (since.head.seq, since.head.hash) if since else (-1, GENESIS)
         self._count = since.head.count if since else 0
         self._intact = (self._count, *self._last)
+        self._numbered = numbered
+        self._left_out: tuple[int, str, tuple[int, int, str]] | None = None  # the first number, and what is before it
         self._digest = hashlib.sha256()
         self._until = until
         self._fault: tuple[int, str, Kind] | None = None
@@ -132,12 +146,14 @@ class _Walk:
             return self._stop(self._due, f"it says that it is event {seq}")
         if self._since is not None and not self.read:
             self.read = 1
-            again = (seq, entry.hash) == self._last
-            return not again and self._stop(
-                self._since.seq, "it is not the event that the log was checked up to: it was written anew"
-            )
+            if (seq, entry.hash) != self._last:
+                problem = "it is not the event that the log was checked up to: it was written anew"
+                return self._stop(self._since.seq, problem)
+            return self._witnessed(seq)
         if seq < self._due:
             return self._stop(self._due, f"event {seq} comes again, or out of its order")
+        if seq > self._due and self._left_out is None:
+            self._left_out = (self._due, _missing(self._due, seq, seq - self._due), self._intact)
         if problem := self._linked(event, seq, entry.hash):
             return self._stop(seq, problem)
         self._last = (seq, entry.hash)
@@ -145,8 +161,12 @@ class _Walk:
         if self._fault is None and (self._until is None or seq <= self._until):
             self._intact = (self._count, *self._last)
             self._digest.update(bytes.fromhex(entry.hash))
-        kept = self._wanted.get(seq)
-        return kept is not None and not self._agrees(kept) and self._stop(seq, _REWRITTEN)
+        return self._witnessed(seq)
+
+    def _witnessed(self, seq: int) -> bool:
+        """Compare what was read just now with the heads that were kept of it; True where one is of something else."""
+        agree = all(map(self._agrees, self._wanted.pop(seq, ())))
+        return not agree and self._stop(seq, _REWRITTEN)
 
     def _linked(self, event: dict[str, Any], seq: int, hash_: str) -> str:
         """Take in the next event of its chain. Returns what is wrong with it; "" if nothing."""
@@ -180,7 +200,7 @@ class _Walk:
             return f"the run {run} began before" if again else ""
         went = self._tips.pop(run, None)
         said = (event.get("links"), event.get("last"))
-        if event.get("v") == 1 or self._fault is not None or said == ((went.link, went.hash) if went else (None, None)):
+        if event["v"] == 1 or self._fault is not None or said == ((went.link, went.hash) if went else (None, None)):
             return ""
         return f"the run {run} ended with another event than the last one that is there"
 
@@ -192,6 +212,8 @@ class _Walk:
         if seq == 0:
             self._store = str(event.get("store", ""))
             return self._strangers()
+        if kind == STORE_MOVED.name and "chain" not in event:
+            self._left_out = None  # those of a server
         if kind == AUDIT_LOSS_ACCEPTED.name and not is_accepted(event):
             return "it says that a human accepts a loss, and its signature is not one"
         if kind != AUDIT_HEAD.name:
@@ -210,7 +232,7 @@ class _Walk:
 
     def _is_before(self, head: Head, event: dict[str, Any], seq: int) -> bool:
         """Tell whether a head that an event holds is of the events before that."""
-        if event.get("v") == 1:
+        if event["v"] == 1:
             return (head.seq, head.hash) == (seq - 1, event.get("prev")) and head.count == seq
         if self._fault is not None:  # events are missing: nobody can tell
             return head.root != ""
@@ -229,6 +251,9 @@ class _Walk:
     def result(self) -> Verification:
         if self._fault is None or self._fault[2] == "gap":
             self._compare()
+        if self._fault is None and self._numbered and self._left_out is not None:
+            due, problem, self._intact = self._left_out
+            self._note(due, problem, "gap")
         count, last, head = self._intact
         found = Verification(
             count,
@@ -255,11 +280,12 @@ class _Walk:
         if problem := self._strangers():
             self._stop(0, problem)
             return
-        beyond = [head.seq for head in self._kept if head.seq >= self._due]
-        if beyond:
-            last = max(beyond)
-            events = f"events {self._due} to {last}" if last > self._due else f"event {last}"
-            self._stop(self._due, f"its end was cut off: {events} once stood there, says the head kept elsewhere")
+        # What is missing among others was the end of a chain. Where any are missing anyway, nobody can tell.
+        missing = [seq for seq in self._wanted if seq >= self._due or self._fault is None]
+        if missing:
+            first, last = min(*missing, self._due), max(missing)
+            events = f"event {first}" if first < self._due or first == last else f"events {first} to {last}"
+            self._stop(first, f"its end was cut off: {events} once stood there, says the head kept elsewhere")
 
     def _note(self, seq: int, problem: str, kind: Kind) -> None:
         if self._fault is None:
@@ -281,7 +307,7 @@ _REWRITTEN = "it is not the event that the head kept elsewhere names: this one, 
 
 def _place(event: dict[str, Any], seq: int) -> tuple[str, int | None]:
     """Return the chain that an event is in, and its place there; None where it can't be that."""
-    if event.get("v") == 1:  # a log of that format is one chain
+    if event["v"] == 1:  # a log of that format is one chain
         return STORE, None if "chain" in event else seq
     chain, link = event.get("chain", STORE), event.get("link")
     fits = type(chain) is str and (chain == event.get("run") if chain != STORE else "chain" not in event)
@@ -304,6 +330,8 @@ def _content(entry: Entry) -> tuple[dict[str, Any] | None, str]:
         return None, "not canonical JSON"
     if not isinstance(event, dict):
         return None, "not an event"
+    if type(version := event.get("v")) is not int or version not in (1, FORMAT):
+        return None, "it is of no format that is known here"
     if rewritten != entry.body:
         return None, "its bytes are not canonical JSON: they were edited"
     if hashlib.sha256(entry.body).hexdigest() != entry.hash:

@@ -33,7 +33,7 @@ COMMANDS = frozenset({"command", "edited"})
 
 PLAIN = frozenset(
     {
-        *("store", "version", "head", "head_signature", "lost", "loss_signature", "signer", "signers"),
+        *("store", "version", "head", "head_signature", "last", "lost", "loss_signature", "signer", "signers"),
         *("absence", "absences", "absence_signature", "hold", "hold_signature", "holds"),
         *("former", "key", "run", "former_run", "request", "parent", "permit", "halt", "resumption", "sha256"),
         *("place", "question", "reply", "policy_digest", "interpreter", "approver", "decision_id", "process"),

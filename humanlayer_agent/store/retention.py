@@ -57,7 +57,7 @@ class Purge:
         found = read_verified(store.database, self._told, heads=[exported])
         if not found.intact:
             raise StoreError(f"nothing is deleted from a store that is not as its log says: {found.problem}")
-        self._heard = found.count - 1
+        self._heard = found.last
 
     def would_go(self) -> Purged:
         """Return the numbers of rows that may go, as far as was heard."""
@@ -88,6 +88,10 @@ class Purge:
             newer = ledger.rows("SELECT seq, hash, body FROM audit_event WHERE seq > ? ORDER BY seq", self._heard)
             for entry in self._told.listen(map(entry_of, newer)):
                 self._heard = entry.seq
+            if self._told.strange:
+                raise StoreError(
+                    f"nothing is deleted from a store that is not as its log says: {self._told.strange[1]}"
+                )
             holds = standing_in(ledger, self._authority)
             bounds = self._bounds(holds)
             gone = self._told.settled(bounds)

@@ -54,7 +54,7 @@ class Agreement:
         self._whole = whole
         self._told: dict[str, dict[str, Told]] = {table: {} for table in _TABLES}
         self._at = 0  # of the event that is being heard
-        self._strange: tuple[int, str] | None = None
+        self.strange: tuple[int, str] | None = None  # what could not be heard, and why: nothing was from there on
         self._held: dict[str, list[Held]] = {}
         self._lifted: set[str] = set()
 
@@ -82,13 +82,13 @@ class Agreement:
                 if hear := hearers.get(family):
                     hear(what, event)
             except (KeyError, TypeError, ValueError, AttributeError):  # a chain that somebody else wrote anew
-                self._strange = (event["seq"], f"event {event['seq']} is not one that this program writes")
+                self.strange = (event["seq"], f"event {event['seq']} is not one that this program writes")
                 return
 
     def first_difference(self, connection: Connection) -> tuple[int | None, str] | None:
         """The first row that is not as told: the event that tells otherwise (None where none does), and the problem."""
-        if self._strange:
-            return self._strange
+        if self.strange:
+            return self.strange
         redactor = Redactor(log_key(connection))
         for table, query in _TABLES.items():
             told = self._told[table]

@@ -79,9 +79,8 @@ class Log:
     def tip(self, chain: str) -> Tip | None:
         """Return the newest event of a chain; None where it has not begun."""
         if chain not in self._tips:
-            newest = "SELECT link, hash FROM audit_event WHERE chain = ? ORDER BY link DESC LIMIT 1"
-            begun = "SELECT 0, hash FROM audit_event WHERE run = ? AND +type = 'run.started' ORDER BY seq LIMIT 1"
-            found = self.rows(newest, chain) or self.rows(begun, chain)
+            newest, begun = f"SELECT link, hash {_NEWEST}", f"SELECT 0, hash {_BEGUN}"
+            found = self.rows(newest.format("?"), chain) or self.rows(begun.format("?"), chain)
             if not found:
                 return None
             self._tips[chain] = Tip(*found[0])
@@ -89,8 +88,9 @@ class Log:
 
     def tips(self) -> dict[str, Tip]:
         """Return the newest events of the store's chain, and of those of all runs that go on."""
-        going = self.rows(f"SELECT id FROM run WHERE {_GOES_ON}")
-        return {chain: tip for chain in (STORE, *(row["id"] for row in going)) if (tip := self.tip(chain)) is not None}
+        store, runs = self.tip(STORE), self.rows(_TIPS)
+        found = {row["id"]: Tip(row["link"], row["hash"]) for row in runs if row["hash"] is not None}
+        return found if store is None else {STORE: store, **found}
 
     def head(self) -> Entry | None:
         row = self._db.execute("SELECT seq, hash FROM audit_event ORDER BY seq DESC LIMIT 1").fetchone()
@@ -165,6 +165,16 @@ _OF_THE_STORE = frozenset({events.RUN_STARTED, events.RUN_FINISHED})
 
 _GOES_ON = "state IN ('open', 'terminated')"
 
+_NEWEST, _BEGUN = (
+    "FROM audit_event WHERE chain = {0} ORDER BY link DESC LIMIT 1",
+    "FROM audit_event WHERE audit_event.run = {0} AND +type = 'run.started' ORDER BY seq LIMIT 1",
+)
+_TIPS = (
+    f"SELECT id, coalesce((SELECT link {_NEWEST}), 0) AS link, "
+    f"coalesce((SELECT hash {_NEWEST}), (SELECT hash {_BEGUN})) AS hash FROM run WHERE {_GOES_ON}"
+).format("run.id")
+"""The newest events of all runs that go on: one round trip, for everybody waits meanwhile."""
+
 _PLACE = "SELECT coalesce(max(seq) + 1, 0) FROM audit_event"
 """The place of the next event. (A server has counted it: `postgres.server.translated`.)"""
 
@@ -224,8 +234,6 @@ class Ledger(Log):
     def start_run(self, run: Run) -> None:
         if self.rows("SELECT 1 FROM run WHERE id = ?", run.id):
             raise StoreError(f"the run id {run.id!r} was used before: each run has its own")
-        if self.redactor().fields({"run": run.id}) != {"run": run.id}:
-            raise StoreError("the id of a run is in every event of it: it can't be what looks like a secret")
         if place := self.left_for():
             raise StoreError(moved_away(place))
         self._db.execute(
@@ -244,6 +252,8 @@ class Ledger(Log):
             requester=run.requester,
             project=run.project,
         )
+        if self.last is None or self.tip(run.id) != Tip(0, self.last.hash):  # a database may read a text otherwise
+            raise StoreError(f"a run can't be called {run.id!r}: the log would not find it by that")
 
     def stop_run(self, run_id: str, why: str) -> None:
         """A human stopped it: nothing of it waits or may run any more."""

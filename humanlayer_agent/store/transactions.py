@@ -80,7 +80,11 @@ class Transactions(Protocol):
         ...
 
     def settled(self) -> int:
-        """Return the newest event (-1: there is none) before which no other can come any more, however many write."""
+        """Return the newest event (-1: there is none) before which no other can come any more, however many write.
+
+        Raises:
+            StoreError: somebody does not end what they write.
+        """
         ...
 
     def purge(self) -> AbstractContextManager[Connection]:

@@ -437,6 +437,108 @@ def test_numbers_may_be_left_out_and_links_not() -> None:
     assert (found.kind, found.bad_seq, found.problem) == ("gap", 3, "1 of the events before event 9 is missing")
 
 
+def test_in_a_file_no_number_is_left_out() -> None:
+    """Also not where the end of a run's chain is gone, on which nothing else depends yet."""
+    log = written(*TWO)
+    left = [entry for entry in log.entries if entry.seq != 6]
+    assert verify(left).intact
+    found = verify(left, numbered=True)
+    assert (found.kind, found.bad_seq, found.problem) == ("gap", 6, "event 6 is missing: the next one is numbered 7")
+    assert (found.count, found.last, found.head) == (6, 5, log.entries[5].hash)
+    log = written("go a", "go a")
+    log.seal._next += 5  # the log of a server, which was moved to a file then
+    moved = log.add(events.STORE_MOVED, source="postgresql:///store")
+    assert verify(log.entries, numbered=True).intact
+    log.seal._next += 5
+    log.add(events.POLICY_LOADED, number=1)
+    assert verify(log.entries, numbered=True).bad_seq == moved.seq + 1
+    log.add(events.STORE_MOVED, run="a", source="an agent's word")
+    assert verify(log.entries, numbered=True).bad_seq == moved.seq + 1
+
+
+def test_what_is_told_ends_before_what_may_still_come() -> None:
+    log = written(*TWO)
+    found = verify(log.entries, until=5)
+    assert (found.intact, found.count, found.last, found.head) == (True, 6, 5, log.entries[5].hash)
+    assert found.digest == verify(log.entries[:6]).digest
+    broken = [*log.entries[:7], replace(log.entries[7], hash="0" * 64)]
+    assert verify(broken, until=5).bad_seq == 7, "what comes after it is looked at"
+
+
+@pytest.mark.parametrize("first", range(1, 11))
+def test_a_log_that_begins_in_the_middle_is_no_forgery(first: int) -> None:
+    log = written(*TWO, "end a", "head", "go b")
+    found = verify(log.entries[first:])
+    assert (found.kind, found.bad_seq) == ("gap", 0)
+
+
+def test_the_number_of_a_row_is_that_of_its_event() -> None:
+    log = written(*TWO)
+    log.entries[5] = replace(log.entries[5], seq=6)
+    found = verify(log.entries)
+    assert (found.kind, found.bad_seq, found.problem) == ("tampered", 5, "it says that it is event 5")
+
+
+def test_each_of_the_heads_kept_of_one_event_has_to_agree() -> None:
+    log = written(*TWO)
+    kept = log.head()
+    other = replace(kept, hash="f" * 64)
+    for heads in ([kept, other], [other, kept]):
+        assert verify(log.entries, heads=heads).kind == "tampered"
+    assert verify(log.entries, heads=[kept, replace(kept, root="")]).intact
+
+
+@pytest.mark.parametrize("wrong", [{"links": 1}, {"links": 3}, {"last": "0" * 64}, {"links": None}, {"last": None}])
+def test_a_run_ends_with_both_the_place_and_the_hash_of_its_last_event(wrong: dict[str, Any]) -> None:
+    log = written(*TWO)
+    tip, store = log.seal.tips["a"], log.seal.tips[""]
+    for said, intact in (({}, True), (wrong, False)):
+        fields = {"run": "a", "links": tip.link, "last": tip.hash} | said
+        end = seal(8, store, events.RUN_FINISHED, at=1, pid=1, fields=fields)
+        assert verify([*log.entries, end]).intact is intact
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"head_signature": "0" * 128}, "its signature is not one"),
+        ({"signer": "0" * 64}, "its signature is not one"),
+        ({"head": None}, "its signature is not one"),
+        ({"count": "8"}, "its signature is not one"),
+        ({"store": "6" * 32}, "of something else than the events before it"),
+        ({"hash": "0" * 64}, "of something else than the events before it"),
+        ({"seq": 6}, "of something else than the events before it"),
+        ({"count": 7}, "of something else than the events before it"),
+        ({"root": "0" * 64}, "of something else than the events before it"),
+        ({"root": ""}, "of something else than the events before it"),
+    ],
+)
+def test_a_head_in_the_log_that_is_none_of_it(wrong: dict[str, Any], problem: str) -> None:
+    log = written(*TWO)
+    last = log.entries[-1]
+    said = Head("5" * 32, last.seq, last.hash, len(log.entries), 1, root=root_of(log.seal.tips))
+    inside = {name: value for name, value in wrong.items() if hasattr(said, name) and name != "signer"}
+    fields = signed(replace(said, **inside), process_signer()).fields()
+    fields |= {name: value for name, value in wrong.items() if name not in inside}
+    log.add(events.AUDIT_HEAD, **fields)
+    found = verify(log.entries)
+    assert (found.kind, found.bad_seq) == ("tampered", 8)
+    assert problem in found.problem
+
+
+def test_a_kept_head_of_an_event_that_is_gone_shows_that() -> None:
+    """The ends of two chains, on which nothing depended; what others wrote behind them is still there."""
+    log = written(*TWO)
+    kept = log.head()
+    log.do("go b")
+    left = [entry for entry in log.entries if entry.seq not in (7, 8)]
+    assert verify(left).intact
+    found = verify(left, heads=[kept])
+    assert (found.kind, found.bad_seq) == ("tampered", 7)
+    assert found.problem == "its end was cut off: event 7 once stood there, says the head kept elsewhere"
+    assert verify(log.entries, heads=[kept]).intact
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -450,6 +552,9 @@ def test_numbers_may_be_left_out_and_links_not() -> None:
         ({"link": 4}, "1 of the events before event 8 is missing"),
         ({"prev": "0" * 64}, "it does not follow the event before it"),
         ({"v": 1}, "it is in the chain of no run that goes on"),
+        ({"v": 3}, "it is of no format that is known here"),
+        ({"v": True}, "it is of no format that is known here"),
+        ({"v": None}, "it is of no format that is known here"),
         ({"type": "run.started", "code": 300}, "run.started is in the chain of the store, and only there"),
         ({"type": "run.finished", "code": 301}, "run.finished is in the chain of the store, and only there"),
     ],
@@ -479,6 +584,45 @@ def test_what_was_never_a_chain_is_still_one() -> None:
             entries.append(seal(events.POLICY_LOADED, {"run": run or None, "number": 1}))
     assert {entry.event["v"] for entry in entries} == {1, 2}
     assert verify(entries).intact
+
+
+def in_format_1(*said: dict[str, Any]) -> list[Entry]:
+    entries: list[Entry] = []
+    for seq, fields in enumerate(({"type": "audit.opened", "store": "s"}, *said)):
+        body = canonical({"v": 1, "seq": seq, "prev": entries[-1].hash if entries else GENESIS, **fields})
+        entries.append(Entry(seq, hashlib.sha256(body).hexdigest(), body))
+    return entries
+
+
+@pytest.mark.parametrize("wrong", [{}, {"count": 3}, {"count": 1}, {"seq": 0}, {"hash": "0" * 64}, {"store": "t"}])
+def test_a_head_of_format_1_is_of_all_that_is_before_it(wrong: dict[str, Any]) -> None:
+    started = {"type": "run.started", "run": "a"}
+    head = signed(replace(Head("s", 1, in_format_1(started)[1].hash, 2, 1), **wrong), process_signer())
+    entries = in_format_1(started, {"type": "audit.head", **head.fields()})
+    assert verify(entries).intact is (not wrong)
+    entries.append(Sealer(entries)(events.POLICY_LOADED, {"run": "a"}))
+    head = signed(Head("s", 3, entries[-1].hash, 4, 1), process_signer())
+    said = {"v": 1, "seq": 4, "prev": entries[-1].hash, "type": "audit.head", **head.fields()}
+    body = canonical(said)
+    found = verify([*entries, Entry(4, hashlib.sha256(body).hexdigest(), body)])
+    assert not found.intact, "a log in which runs have chains says nothing in that format any more"
+
+
+def test_a_run_of_before_ended_without_a_word_of_a_chain() -> None:
+    entries = in_format_1(*({"type": f"run.{what}", "run": "a"} for what in ("started", "finished")))
+    assert verify(entries).intact
+    seal = Sealer(entries)
+    assert verify([*entries, seal(events.RUN_STARTED, {"run": "b"}), seal(events.RUN_FINISHED, {"run": "b"})]).intact
+
+
+@pytest.mark.parametrize("run", [None, 7, True, {"base64": "/w==", "encoding": "base64"}, ["a"], ""])
+def test_what_is_no_name_of_a_run_begins_no_chain(run: Any) -> None:
+    log = written()
+    for kind in (events.RUN_STARTED, events.RUN_FINISHED):
+        log.entries.append(seal(log.entries[-1].seq + 1, log.seal.tips[""], kind, at=1, pid=1, fields={"run": run}))
+        log.seal._take_in(log.entries[-1])
+    found = verify(log.entries)
+    assert found.intact is (run != "")
 
 
 @settings(max_examples=examples(200), deadline=None)

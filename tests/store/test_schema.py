@@ -1,21 +1,26 @@
 """The second wall: what the database itself refuses, whatever a program says."""
 
+import hashlib
+import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Run
 from humanlayer_agent.audit import events
+from humanlayer_agent.audit.chain import Entry, Tip
 from humanlayer_agent.errors import StoreTampered
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.store import schema
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_APPROVER, ScriptedApprovers, answer
+from tests.support.sealing import Sealer
 
 H = "'" + "a" * 64 + "'"
 ID = "'" + "b" * 32 + "'"
@@ -219,6 +224,54 @@ def rows(kept: sqlite3.Connection, request: pytest.FixtureRequest) -> Iterator[s
 def test_refused(rows: sqlite3.Connection, statement: str, message: str) -> None:
     with pytest.raises(sqlite3.IntegrityError, match=message):
         rows.execute(statement)
+
+
+@pytest.mark.parametrize(
+    ("later", "body"),
+    [
+        (1, {}),
+        (-1, {}),
+        (0, {"link": 1}),
+        (0, {"link": 99}),
+        (0, {"link": None}),
+        (0, {"prev": "0" * 64}),
+        (0, {"run": "run-2"}),
+        (0, {"run": None}),
+        (0, {"type": "run.started"}),
+        (0, {"type": "run.finished"}),
+        (0, {"chain": None}),
+        (0, {"chain": "run-9", "run": "run-9", "link": 1}),
+        (0, {"chain": "run-8", "run": "run-8", "link": 1}),
+        (0, {"chain": "run-7", "run": "run-7", "link": 2}),
+    ],
+)
+def test_what_is_taken_into_no_chain(rows: sqlite3.Connection, later: int, body: dict[str, Any]) -> None:
+    def add(later: int, event: dict[str, Any]) -> None:
+        seq = rows.execute("SELECT max(seq) + 1 + ? FROM audit_event", (later,)).fetchone()[0]
+        said = json.dumps({name: value for name, value in event.items() if value is not None} | {"seq": seq})
+        values = (seq, hashlib.sha256(said.encode()).hexdigest(), said)
+        rows.execute("INSERT INTO audit_event (seq, hash, body) VALUES (?, ?, ?)", values)
+
+    def tips() -> dict[str, Tip]:
+        said = rows.execute("SELECT seq, hash, body FROM audit_event ORDER BY seq")
+        return Sealer(Entry(seq, hash_, body.encode()) for seq, hash_, body in said).tips
+
+    run = "INSERT INTO run (id, agent, instance, requester, project, process, started{}) VALUES (?, '', '', '', '', '', 1{})"
+    rows.execute(run.format("", ""), ("run-7",))
+    rows.execute(run.format("", ""), ("run-9",))  # the log knows nothing of it
+    rows.execute(run.format(", state, ended", ", 'lost', 2"), ("run-8",))
+    for name in ("run-7", "run-8"):
+        found = tips()[""]
+        add(0, {"link": found.link + 1, "prev": found.hash, "type": "run.started", "run": name})
+    found = tips()[body.get("chain") or "run-1"] if body.get("chain") != "run-9" else Tip(0, "0" * 64)
+    good = {"chain": "run-1", "run": "run-1", "link": found.link + 1, "prev": found.hash, "type": "policy.loaded"}
+    with pytest.raises(sqlite3.IntegrityError, match="not the next link"):
+        add(later, good | body)
+    if "chain" not in body:
+        add(0, good)
+    else:
+        begun = tips()["run-7"]
+        add(0, good | {"chain": "run-7", "run": "run-7", "link": begun.link + 1, "prev": begun.hash})
 
 
 def test_a_run_that_ended_does_not_open_again(raw: sqlite3.Connection, store: SQLiteStore) -> None:

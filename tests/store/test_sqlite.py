@@ -9,6 +9,7 @@ import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Execution, Outcome, Permit, Refused, Run
+from humanlayer_agent.audit.events import POLICY_LOADED
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.processes import identity as process
@@ -48,6 +49,52 @@ def permit(store: SQLiteStore, asked: ApprovalRequest) -> Permit:
     issued = store.permit(asked, TEAM.authority, use_by_ms=10_000)
     assert isinstance(issued, Permit)
     return issued
+
+
+# Runs
+
+
+def test_a_run_ends_with_the_hash_of_its_last_event_whatever_is_kept_secret(store: SQLiteStore, run: str) -> None:
+    """A password that an agent has used is erased wherever it stands: also where it looks like a part of that hash."""
+    store.record(POLICY_LOADED, run=run, policy="p")
+    (newest,) = store.events(last=1)
+    with store.transaction() as ledger:
+        ledger.redactor().command(f"mysql -p{newest.hash[8:16]} x")
+    store.close_run(run, "finished")
+    (ended,) = store.events(type="run.finished")
+    assert (ended.event["links"], ended.event["last"]) == (1, newest.hash)
+    assert store.verify().intact
+
+
+@pytest.mark.parametrize(
+    "name", ["é", "e\u0301", "\U0001f600", "\ufffd", "\u202e", " ", "$.x", '"', "'", "run-10", "RUN-1", "a\nb"]
+)
+def test_a_run_may_be_called_anything_that_the_log_finds_again(store: SQLiteStore, run: str, name: str) -> None:
+    store.open_run(Run(name, "agent", "instance", "os:1000:alice", "/srv/app"))
+    for each in (run, name):
+        store.record(POLICY_LOADED, run=each, policy="p")
+    store.write_head()
+    assert [(entry.event["run"], entry.event["chain"]) for entry in store.events(type="policy.loaded")] == [
+        (run, run),
+        (name, name),
+    ]
+    store.close_run(name, "finished")
+    assert store.verify().intact
+
+
+@pytest.mark.parametrize("name", ["", "run-2\0", "\0", "\\u0000", "run-2\ud800"])
+def test_a_run_is_called_nothing_that_a_database_reads_otherwise(store: SQLiteStore, run: str, name: str) -> None:
+    """In a file a text ends for it where it holds a NUL, so that this would be the chain of another run."""
+    refused: list[str] = []
+    try:
+        store.open_run(Run(name, "agent", "instance", "os:1000:alice", "/srv/app"))
+    except StoreError as error:
+        refused.append(str(error))
+    store.open_run(Run("run-2", "agent", "instance", "os:1000:alice", "/srv/app"))
+    store.record(POLICY_LOADED, run="run-2", policy="p")
+    store.write_head()
+    assert store.verify().intact
+    assert refused or next(store.events(run=name)), "whoever takes it finds it"
 
 
 # Requests

@@ -289,6 +289,13 @@ def test_a_head_kept_elsewhere_that_is_older(store: SQLiteStore, checked: Head) 
     assert verify_since_checked(store, heads=[other])[0].bad_seq == 1
 
 
+def test_a_head_kept_elsewhere_of_the_event_to_go_on_from(store: SQLiteStore, checked: Head) -> None:
+    found, begins = verify_since_checked(store, heads=[checked])
+    assert (found.intact, found.since, begins is not None) == (True, checked, True)
+    for other in (replace(checked, hash="0" * 64), replace(checked, root="0" * 64)):
+        assert verify_since_checked(store, heads=[other])[0].bad_seq == checked.seq
+
+
 # On the command line
 
 

@@ -19,7 +19,7 @@ import pytest
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals import store_interface
 from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.model import ApprovalRequest, Denial, Execution, Outcome, Permit
+from humanlayer_agent.approvals.model import ApprovalRequest, Denial, Execution, Outcome, Permit, Refused
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import unsealed
 from humanlayer_agent.canonical_json import canonical
@@ -261,6 +261,7 @@ def test_the_number_of_what_was_not_done_is_left_out(store: PostgresStore, tmp_p
         ("next_place()", {"chain": "run-1", "run": "run-1", "link": 9}),
         ("next_place()", {"chain": "run-1", "run": "run-2"}),
         ("next_place()", {"chain": "run-9", "run": "run-9", "link": 1}),
+        ("next_place()", {"chain": "run-1", "run": "run-1", "type": "run.started"}),
         ("next_place()", {"chain": "run-1", "run": "run-1", "type": "run.finished"}),
         ("next_place()", {"chain": "run-1", "run": "run-1", "link": None}),
         ("next_place()", {"chain": "run-1", "run": "run-1", "prev": "0" * 64}),
@@ -283,6 +284,120 @@ def test_what_the_database_takes_into_no_chain(
         good = {**event, "chain": "run-1", "run": "run-1", "link": tips["run-1"].link + 1}
         good |= {"prev": tips["run-1"].hash, "type": "policy.loaded"}
         session.execute(insert.replace(place, "next_place()"), (json.dumps(good),))
+
+
+def test_a_chain_goes_on_until_its_run_has_ended(store: PostgresStore, gate: Gate) -> None:
+    permit = gate.admit(action("ls"))
+    assert isinstance(permit, Permit)
+    store.stop_run("run-1", "a human said so")
+    gate.finish(permit, Outcome(0))
+    with writing(store, "run-1"):
+        pass
+    (ended,) = (entry.event for entry in store.events(type="exec.finished"))
+    assert ended["chain"] == "run-1"
+    store.close_run("run-1", "finished")
+    with pytest.raises(psycopg.Error, match="not the next link"), writing(store, "run-1"):
+        pass
+    assert store.verify().intact
+
+
+def test_what_ends_after_its_run_is_in_the_chain_of_the_store(store: PostgresStore, gate: Gate) -> None:
+    """Not in one round trip: who declared the run lost has said already that its end is unknown."""
+    late, known = (gate.admit(action(name)) for name in ("late", "known"))
+    assert isinstance(late, Permit)
+    assert isinstance(known, Permit)
+    with closing(PostgresStore(store.url)) as other:
+        other.finish(known.id, Outcome(1))
+        other.close_run("run-1", "finished")
+    assert store.finish(late.id, Outcome(0))
+    assert not store.finish(known.id, Outcome(0)), "somebody else has ended it"
+    ended = [entry.event for entry in store.events(type="exec.finished")]
+    assert [(event["permit"], event["returncode"], event.get("chain")) for event in ended] == [
+        (known.id, 1, "run-1"),
+        (late.id, 0, None),
+    ]
+    assert store.verify().intact
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "INSERT INTO halt (id, at, principal, reason) VALUES (repeat('a', 32), 1, 'os:1:ann', 'enough')",
+        "UPDATE run SET state = 'terminated', ended = 1",
+        "UPDATE run SET process = 'another'",
+    ],
+)
+def test_what_is_no_ordinary_allow_is_not_done_in_one_round_trip(
+    store: PostgresStore, gate: Gate, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(gate.admit(action("ls")), Permit)
+    with forging(store.url) as owner:
+        owner.execute(change)
+    monkeypatch.setattr(SQLStore, "admit", lambda *ignored, **also: Refused("by the statements"))
+    decided = gate.admit(action("ls"))
+    assert not isinstance(decided, Permit)
+
+
+def test_no_place_is_kept_for_later(store: PostgresStore, gate: Gate, other: Gate) -> None:
+    """An event that seems to be older than what the store's chain holds could undo that: a removal, or a stop."""
+    with psycopg.connect(store.url, autocommit=True) as session:
+        session.execute("SET search_path = pg_catalog, humanlayer, pg_temp")
+        for chain, then in (("run-1", None), ("", None), ("run-1", "run-1")):
+            session.execute("SELECT next_place()")
+            store.record(events.POLICY_LOADED, run=then, policy="p")
+            tips = Sealer(store.events()).tips
+            event = {"v": 2, "link": tips[chain].link + 1, "prev": tips[chain].hash, "type": "policy.loaded"}
+            event |= {"chain": chain, "run": chain} if chain else {}
+            late = (
+                "INSERT INTO audit_event (seq, hash, body) VALUES (currval('audit_event_place'), repeat('a', 64), %s)"
+            )
+            with pytest.raises(psycopg.Error, match="not the next link"):
+                session.execute(late, (json.dumps(event),))
+
+
+def test_who_waits_for_another_of_its_run_keeps_nobody_else_waiting(store: PostgresStore, gate: Gate) -> None:
+    hold = "BEGIN; SELECT pg_advisory_xact_lock(1212956978, hashtext('run-1'))"
+    wait = "SET lock_timeout = '10s'; SELECT humanlayer.begin_write_of('run-1')"
+    with (
+        psycopg.connect(store.url, autocommit=True) as first,
+        psycopg.connect(store.url, autocommit=True) as second,
+        closing(PostgresStore(store.url, busy_ms=2_000)) as impatient,
+    ):
+        first.execute(hold)
+        waiting = threading.Thread(target=lambda: second.execute(wait))
+        waiting.start()
+        waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        patiently(lambda: first.execute(waits).fetchone() is not None, "that it waits")
+        impatient.halts.stop("os:1:ann", "enough")
+        first.execute("COMMIT")
+        waiting.join(PATIENCE)
+
+
+def test_who_reads_does_not_wait_for_ever(store: PostgresStore, gate: Gate) -> None:
+    assert isinstance(gate.admit(action("ls")), Permit)
+    with (
+        closing(PostgresStore(store.url, create=False, busy_ms=20)) as reader,
+        writing(store, "run-1") as session,
+        pytest.raises(StoreError, match=rf"process {session.info.backend_pid} of the server does not end what it"),
+    ):
+        list(reader.events())
+
+
+def test_a_purge_counts_on_no_number_that_was_left_out(store: PostgresStore, gate: Gate) -> None:
+    """What was heard once, and deleted then, is not heard again."""
+    for _ in range(9):
+        permit = gate.admit(action("ls"))
+        assert isinstance(permit, Permit)
+        gate.finish(permit, Outcome(0))
+    later = store.now() + 3 * 24 * 3_600_000
+    with closing(PostgresStore(store.url, clock=lambda: later)) as purging:
+        for permits in (9, 0):
+            with store.database.write() as session:
+                session.execute("SELECT nextval('audit_event_place') FROM generate_series(1, 3)")
+            exported = store.write_head()
+            purge = purging.purge(before=later - 2 * 24 * 3_600_000, exported=exported)
+            assert purge.delete("os:1:ann", "a" * 64).permits == permits
+        assert purging.verify().intact
 
 
 def test_a_store_of_before_goes_on(postgres: LocalServer) -> None:

@@ -21,15 +21,16 @@ CREATE FUNCTION next_place() RETURNS bigint LANGUAGE sql
         THEN nextval('audit_event_place') ELSE setval('audit_event_place', 0) END $$;
 
 -- The newest event of a chain, and where it begins, that of the run that it is of.
-CREATE FUNCTION tip(of_chain text, OUT link bigint, OUT hash text) LANGUAGE plpgsql
+CREATE FUNCTION tip(of_chain text, OUT place bigint, OUT link bigint, OUT hash text) LANGUAGE plpgsql
     SET search_path FROM CURRENT
     AS $$ BEGIN
-    SELECT newest.link, newest.hash INTO link, hash FROM audit_event AS newest
+    SELECT newest.seq, newest.link, newest.hash INTO place, link, hash FROM audit_event AS newest
     WHERE newest.chain = of_chain ORDER BY newest.link DESC LIMIT 1;
     IF NOT FOUND AND of_chain <> '' THEN
-        SELECT 0, begun.hash INTO link, hash FROM audit_event AS begun
+        SELECT begun.seq, 0, begun.hash INTO place, link, hash FROM audit_event AS begun
         WHERE begun.run = of_chain AND begun.type || '' = 'run.started' ORDER BY begun.seq LIMIT 1;
     ELSIF NOT FOUND THEN
+        place := -1;
         link := -1;
         hash := repeat('0', 64);
     END IF;
@@ -47,7 +48,8 @@ CREATE OR REPLACE FUNCTION json_extract(document text, path text) RETURNS text L
     SET search_path FROM CURRENT
     AS $$ SELECT readable(document) ->> trim(BOTH '"' FROM substr(path, 3)) $$;
 
--- The body is the only truth: what queries use is read from it, so that no column can tell another story.
+-- The body is the only truth: what queries use is read from it, so that no column can tell another story. Nobody takes
+-- a place to use it later: whatever is in the chain of the store was there before what has a higher place.
 CREATE OR REPLACE FUNCTION audit_event_linked() RETURNS trigger LANGUAGE plpgsql
     SET search_path FROM CURRENT
     AS $$ DECLARE
@@ -61,7 +63,8 @@ BEGIN
     NEW.chain := coalesce(said ->> 'chain', '');
     NEW.link := (said ->> 'link')::bigint;
     before := tip(NEW.chain);
-    IF NEW.seq <> currval('audit_event_place') OR before.hash IS NULL OR NEW.link IS DISTINCT FROM before.link + 1
+    IF NEW.seq <> currval('audit_event_place') OR NEW.seq <= greatest(before.place, (tip('')).place)
+        OR before.hash IS NULL OR NEW.link IS DISTINCT FROM before.link + 1
         OR NEW.prev IS DISTINCT FROM before.hash OR NEW.chain <> '' AND (NEW.run IS DISTINCT FROM NEW.chain
             OR NEW.type IN ('run.started', 'run.finished')
             OR NOT EXISTS (SELECT 1 FROM run WHERE id = NEW.chain AND state IN ('open', 'terminated')))
@@ -74,33 +77,39 @@ CREATE TRIGGER audit_event_linked BEFORE INSERT ON audit_event
 FOR EACH ROW EXECUTE FUNCTION audit_event_linked();
 
 -- One writer of a run at a time, beside those of other runs, and beside nobody who writes anything else: a stop, a vote
--- or a count is seen by everything that comes after it. Returns the time.
+-- or a count is seen by everything that comes after it. Who waits for another of the same run keeps nobody else
+-- waiting. Returns the time.
 CREATE FUNCTION begin_write_of(of_run text) RETURNS bigint LANGUAGE plpgsql
     SET search_path FROM CURRENT
     AS $$ BEGIN
-    PERFORM pg_advisory_xact_lock_shared(1212956977, 1);
     PERFORM pg_advisory_xact_lock(1212956978, hashtext(of_run));
+    PERFORM pg_advisory_xact_lock_shared(1212956977, 1);
     RETURN now_ms();
 END $$;
 
--- The newest event before which no other can come any more: whoever was writing in the chain of a run then has ended.
+-- The newest event before which no other can come any more: whoever was writing in the chain of a run then has ended. It
+-- waits for that as long as for a lock.
 CREATE FUNCTION settled() RETURNS bigint LANGUAGE plpgsql
     SET search_path FROM CURRENT
     AS $$ DECLARE
     newest bigint := coalesce((SELECT max(seq) FROM audit_event), -1);
+    patience timestamptz := clock_timestamp() + current_setting('lock_timeout')::interval;
     writing text[];
+    process int;
 BEGIN
-    SELECT array_agg(virtualtransaction) INTO writing FROM pg_locks
-    WHERE locktype = 'advisory' AND classid = 1212956977 AND objid = 1 AND mode = 'ShareLock' AND granted
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database());
-    WHILE EXISTS (
-        SELECT 1 FROM pg_locks
-        WHERE locktype = 'advisory' AND classid = 1212956977 AND objid = 1 AND mode = 'ShareLock' AND granted
-            AND virtualtransaction = ANY (writing))
     LOOP
+        SELECT array_agg(virtualtransaction), min(pid) INTO writing, process FROM pg_locks
+        WHERE locktype = 'advisory' AND classid = 1212956977 AND objid = 1 AND mode = 'ShareLock' AND granted
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND (writing IS NULL OR virtualtransaction = ANY (writing));
+        IF writing IS NULL THEN
+            RETURN newest;
+        ELSIF clock_timestamp() > patience THEN
+            RAISE EXCEPTION 'process % of the server does not end what it writes in the log', process
+                USING ERRCODE = '55P03', HINT = 'What comes after that is not told.';
+        END IF;
         PERFORM pg_sleep(0.001);
     END LOOP;
-    RETURN newest;
 END $$;
 
 DROP FUNCTION admit(text, text, text, text, bigint, bigint, text, text, text[], text, bigint);
