@@ -86,8 +86,10 @@ class Purge:
         """
         with self._store.purging() as ledger:
             newer = ledger.rows("SELECT seq, hash, body FROM audit_event WHERE seq > ? ORDER BY seq", self._heard)
-            for entry in self._told.listen(map(entry_of, newer)):
+            for entry in map(entry_of, newer):
                 self._heard = entry.seq
+                if not self._told.hear(entry.event):
+                    break
             holds = standing_in(ledger, self._authority)
             bounds = self._bounds(holds)
             gone = self._told.settled(bounds)
