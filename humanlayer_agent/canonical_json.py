@@ -33,6 +33,21 @@ def canonical(value: Any) -> bytes:
     return bytes(rfc8785.dumps(value))
 
 
+def is_canonical(body: bytes, value: Any) -> bool:
+    """Tell whether `body` is the canonical JSON of `value`, which was read from it and holds no number but integers
+    that a double holds.
+
+    Raises:
+        ValueError, RecursionError: as `canonical` does.
+
+    Example:
+        >>> is_canonical(b'{"a":1,"b":[]}', {"a": 1, "b": []}), is_canonical(b'{"a":1, "b":[]}', {"a": 1, "b": []})
+        (True, False)
+    """
+    # What was written is ASCII here, keys as well, so that all of `value` is plain: nothing needs to be looked at.
+    return (body.isascii() and _written(value).encode("utf-8", "surrogatepass") == body) or canonical(value) == body
+
+
 def _is_plain(value: Any) -> bool:
     """Tell whether nothing in `value` needs more care: keys are ASCII (their order is that of UTF-16 too), numbers are
     integers that a double holds.

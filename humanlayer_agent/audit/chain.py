@@ -128,7 +128,7 @@ def decoded(body: bytes) -> Any:
         ValueError: it is none, or has a number that no event can have.
         RecursionError: it is nested too deeply.
     """
-    return json.loads(body, parse_float=_refuse, parse_constant=_refuse, parse_int=_integer)
+    return _reader.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
 
 
 def _refuse(number: str) -> None:
@@ -139,6 +139,9 @@ def _integer(digits: str) -> int:
     if len(digits) > 17 or abs(number := int(digits)) >= _LIMIT:
         raise ValueError(f"{digits[:20]} can't be part of an audit event")
     return number
+
+
+_reader = json.JSONDecoder(parse_float=_refuse, parse_constant=_refuse, parse_int=_integer)
 
 
 def said(value: Any) -> str:

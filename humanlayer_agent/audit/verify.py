@@ -19,7 +19,7 @@ from humanlayer_agent.audit.events import (
     STORE_MOVED,
 )
 from humanlayer_agent.audit.heads import Head, head_in, is_signed, root_of
-from humanlayer_agent.canonical_json import canonical
+from humanlayer_agent.canonical_json import is_canonical
 
 Kind = Literal["intact", "gap", "torn", "tampered"]
 
@@ -82,6 +82,7 @@ def verify(
     since: Reached | None = None,
     until: int | None = None,
     numbered: bool = False,
+    hear: Callable[[dict[str, Any]], bool] = lambda event: True,
 ) -> Verification:
     """Check a log, from its first event or from the one that `since` names.
 
@@ -95,10 +96,13 @@ def verify(
         until: the newest event before which no other can come any more. What comes after it is checked as well, and
             not told of. None: there are no others.
         numbered: no number was ever left out: it is the log of a file. (Of one that was moved there, since then.)
+        hear: is given each event that was found to follow, and may keep and change it; nothing after the one at which
+            it says False is read.
     """
     walk = _Walk(heads, since, until, numbered)
     for entry in entries:
-        if walk.step(entry):
+        event, problem = _content(entry)
+        if walk.step(entry, event, problem) or (event is not None and not hear(event)):
             break
         if walk.read % _STEP == 0:
             progress(walk.read)
@@ -136,9 +140,8 @@ class _Walk:
         """The number that the next event has, where none is left out."""
         return self._last[0] + (self._since is None or self.read > 0)
 
-    def step(self, entry: Entry) -> bool:
-        """Look at the next entry; True where looking further makes no sense."""
-        event, problem = _content(entry)
+    def step(self, entry: Entry, event: dict[str, Any] | None, problem: str) -> bool:
+        """Look at the next entry, and at what `_content` says of it; True where looking further makes no sense."""
         if problem or event is None:
             return self._stop(self._due, problem)
         seq = event.get("seq")
@@ -325,14 +328,14 @@ def _content(entry: Entry) -> tuple[dict[str, Any] | None, str]:
     """The event in `entry`, or what is wrong with its bytes."""
     try:
         event = decoded(entry.body)
-        rewritten = canonical(event)
+        as_written = is_canonical(entry.body, event)
     except (ValueError, RecursionError):
         return None, "not canonical JSON"
     if not isinstance(event, dict):
         return None, "not an event"
     if type(version := event.get("v")) is not int or version not in (1, FORMAT):
         return None, "it is of no format that is known here"
-    if rewritten != entry.body:
+    if not as_written:
         return None, "its bytes are not canonical JSON: they were edited"
     if hashlib.sha256(entry.body).hexdigest() != entry.hash:
         return None, "its hash is not that of its bytes: one of them was edited"

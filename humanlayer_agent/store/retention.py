@@ -86,8 +86,10 @@ class Purge:
         """
         with self._store.purging() as ledger:
             newer = ledger.rows("SELECT seq, hash, body FROM audit_event WHERE seq > ? ORDER BY seq", self._heard)
-            for entry in self._told.listen(map(entry_of, newer)):
+            for entry in map(entry_of, newer):
                 self._heard = entry.seq
+                if not self._told.hear(entry.event):
+                    break
             if self._told.strange:
                 raise StoreError(
                     f"nothing is deleted from a store that is not as its log says: {self._told.strange[1]}"

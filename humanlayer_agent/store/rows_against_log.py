@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from humanlayer_agent.approvals.holds import Held
-from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.redaction.redactor import LABEL, Redactor
 from humanlayer_agent.store.retention_scope import FORM, HELD_FORM, Bounds, Settled, Told, settled
 from humanlayer_agent.store.rows import context_digest, dump_groups
@@ -46,7 +45,7 @@ class Agreement:
     Example::
 
             told = Agreement()
-            verification = verify(told.listen(entries))
+            verification = verify(entries, hear=told.hear)
             told.first_difference(connection)
     """
 
@@ -57,10 +56,7 @@ class Agreement:
         self.strange: tuple[int, str] | None = None  # what could not be heard, and why: nothing was from there on
         self._held: dict[str, list[Held]] = {}
         self._lifted: set[str] = set()
-
-    def listen(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        """Pass `entries` on. Each is heard when the next is asked for: only if it was found intact."""
-        hearers = {
+        self._hearers = {
             "run": self._hear_run,
             "request": self._hear_request,
             "vote": self._hear_vote,
@@ -72,18 +68,18 @@ class Agreement:
             "retention": self._hear_retention,
             "hold": self._hear_hold,
         }
-        for entry in entries:
-            yield entry
-            event = entry.event
-            try:
-                event |= event.get("exact") or {}  # what was redacted: keyed digests of it
-                self._at = int(event["at"])
-                family, _, what = event["type"].partition(".")
-                if hear := hearers.get(family):
-                    hear(what, event)
-            except (KeyError, TypeError, ValueError, AttributeError):  # a chain that somebody else wrote anew
-                self.strange = (event["seq"], f"event {event['seq']} is not one that this program writes")
-                return
+
+    def hear(self, event: dict[str, Any]) -> bool:
+        """Hear the next event, which was found intact and is nobody else's; False where it is not one of ours."""
+        try:
+            event |= event.get("exact") or {}  # what was redacted: keyed digests of it
+            self._at = int(event["at"])
+            family, _, what = event["type"].partition(".")
+            if hear := self._hearers.get(family):
+                hear(what, event)
+        except (KeyError, TypeError, ValueError, AttributeError):  # a chain that somebody else wrote anew
+            self.strange = (event["seq"], f"event {event['seq']} is not one that this program writes")
+        return self.strange is None
 
     def first_difference(self, connection: Connection) -> tuple[int | None, str] | None:
         """The first row that is not as told: the event that tells otherwise (None where none does), and the problem."""
@@ -93,7 +89,8 @@ class Agreement:
         for table, query in _TABLES.items():
             told = self._told[table]
             seen = set()
-            for row in connection.execute(query) if self._whole else _rows_of(connection, table, told):
+            rows = connection.execute(f"{query} NOT INDEXED") if self._whole else _rows_of(connection, table, told)
+            for row in rows:  # a server sends them in parts
                 seen.add(row["id"])
                 known = told.get(row["id"])
                 if problem := _difference(table, row, known, redactor, self._whole):

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+import rfc8785
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import humanlayer_agent
@@ -318,6 +319,75 @@ def test_parsing_and_hashing_again_would_not_be_enough() -> None:
         found = verify([entries[0], forged])
         assert found.bad_seq == 1
         assert "not canonical" in found.problem
+
+
+def slowly(body: bytes, hash_: str) -> str:
+    """What is wrong with the bytes of an event, found without a short way: read by the book, written by the book."""
+    try:
+        event = json.loads(body, parse_float=refuse, parse_constant=refuse, parse_int=whole)
+        rewritten = rfc8785.dumps(event)
+    except (ValueError, RecursionError):
+        return "not canonical JSON"
+    if not isinstance(event, dict):
+        return "not an event"
+    if rewritten != body:
+        return "its bytes are not canonical JSON: they were edited"
+    changed = hashlib.sha256(body).hexdigest() != hash_
+    return "its hash is not that of its bytes: one of them was edited" if changed else ""
+
+
+def refuse(number: str) -> None:
+    raise ValueError(number)
+
+
+def whole(digits: str) -> int:
+    if len(digits) > 17 or abs(int(digits)) >= 2**53:
+        raise ValueError(digits)
+    return int(digits)
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> bytes:
+    """Values as bytes in many ways, of which one is canonical, and edits of them."""
+    text = st.text(st.characters(exclude_categories=[])) | st.text('aé\U0001f600\ufb33\\"\n\x7f', max_size=3)
+    value = draw(
+        st.recursive(
+            st.none() | st.booleans() | st.integers(-(2**54), 2**54) | st.floats() | text,
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=4),
+        ).map(lambda each: {"a": each, "seq": 1})
+        | text
+    )
+    how = {"ensure_ascii": draw(st.booleans()), "sort_keys": draw(st.booleans())}
+    between = draw(st.sampled_from([(",", ":"), (",", ":"), (", ", ":"), (",", ": ")]))
+    written = json.dumps(value, separators=between, **how).encode(
+        draw(st.sampled_from(["utf-8", "utf-8", "utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32-le"])),
+        "surrogatepass",
+    )
+    if draw(st.booleans()) and written:
+        at = draw(st.integers(0, len(written) - 1))
+        edit = draw(st.sampled_from([b"", b" ", b"0", b"-0", b"-", b"\xed\xa0\x80", b"\xc3\xa9", b"e0", b"\x00", b'"']))
+        written = written[:at] + edit + written[at + draw(st.integers(0, 1)) :]
+    return written
+
+
+@settings(max_examples=examples(300))
+@given(bodies(), st.booleans())
+@example(b'{"a":-0}', True)
+@example('{"\ufb33":1,"\U0001f600":2}'.encode(), True)  # by code points; UTF-16 has it the other way round
+@example('{"\U0001f600":2,"\ufb33":1}'.encode(), True)
+@example(b'{"\\ufb33":1,"\\ud83d\\ude00":2}', True)
+@example(b'{"a":"\x7f"}', True)
+@example(b'{"a":"\\u007f"}', True)
+@example(b'{"a":1,"a":1}', True)
+@example('{"a":1}'.encode("utf-16-le"), True)
+def test_the_short_way_finds_what_the_long_way_finds(body: bytes, hashed: bool) -> None:
+    first = log(1)[0]
+    hash_ = hashlib.sha256(body).hexdigest() if hashed else first.hash
+    found = verify([first, Entry(1, hash_, body)])
+    if problem := slowly(body, hash_):
+        assert (found.bad_seq, found.problem) == (1, problem)
+    else:  # it is an event, of no log of ours
+        assert found.problem.startswith("it "), found.problem
 
 
 def test_what_a_chain_alone_can_not_show() -> None:

@@ -83,6 +83,20 @@ def test_an_allowed_command_is_one_round_trip_and_its_end_another(gate: Gate, se
     assert gate.store.verify().intact
 
 
+def test_what_is_verified_comes_in_parts(gate: Gate, sent: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that came at once would have to come within the deadline of one call, and to fit into memory."""
+    monkeypatch.setattr(reached, "_PART", 2)
+    for number in range(5):
+        assert isinstance(gate.admit(action(f"ls {number}")), Permit)
+    sent.clear()
+    assert gate.store.verify().intact
+    assert {each for each in sent if re.search(r"FROM \w+$", each)} <= {"SELECT value FROM log_key"}
+    with gate.store.database.write() as session:  # type: ignore[attr-defined]
+        session.run("SET LOCAL session_replication_role = replica")
+        session.run("UPDATE permit SET digest = repeat('0', 64) WHERE ctid = (SELECT max(ctid) FROM permit)")
+    assert "permit" in gate.store.verify().problem
+
+
 def said(store: SQLStore) -> list[dict[str, Any]]:
     """The events of a store without what is its own: times, names, hashes."""
     own = {"at", "prev", "store", "permit", "issued", "started", "decided", "asked", "request", "context", "expires"}
