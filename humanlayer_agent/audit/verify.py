@@ -333,10 +333,10 @@ def _content(entry: Entry) -> tuple[dict[str, Any] | None, str]:
         return None, "not canonical JSON"
     if not isinstance(event, dict):
         return None, "not an event"
-    if type(version := event.get("v")) is not int or version not in (1, FORMAT):
-        return None, "it is of no format that is known here"
     if not as_written:
         return None, "its bytes are not canonical JSON: they were edited"
     if hashlib.sha256(entry.body).hexdigest() != entry.hash:
         return None, "its hash is not that of its bytes: one of them was edited"
+    if type(version := event.get("v")) is not int or version not in (1, FORMAT):
+        return None, "it is of no format that is known here"
     return event, ""
