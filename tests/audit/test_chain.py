@@ -380,6 +380,8 @@ def bodies(draw: st.DrawFn) -> bytes:
 @example(b'{"a":"\\u007f"}', True)
 @example(b'{"a":1,"a":1}', True)
 @example('{"a":1}'.encode("utf-16-le"), True)
+@example(b'{"a":' + b"[" * 2_000 + b"]" * 2_000 + b"}", True)
+@example(b'{"a":[' + b"{}," * 200 + b"{}]}", True)
 def test_the_short_way_finds_what_the_long_way_finds(body: bytes, hashed: bool) -> None:
     first = log(1)[0]
     hash_ = hashlib.sha256(body).hexdigest() if hashed else first.hash
