@@ -18,7 +18,7 @@ from humanlayer_agent.audit.chain import BEGIN, GENESIS, Entry, Tip, decoded, lo
 from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.audit.export import read_entries
 from humanlayer_agent.audit.heads import Head, root_of, signed
-from humanlayer_agent.audit.verify import verify
+from humanlayer_agent.audit.verify import Reached, verify
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.keys.signing import process_signer
 from tests.support.extent import examples
@@ -596,6 +596,18 @@ def test_a_head_in_the_log_that_is_none_of_it(wrong: dict[str, Any], problem: st
     found = verify(log.entries)
     assert (found.kind, found.bad_seq) == ("tampered", 8)
     assert problem in found.problem
+
+
+def test_a_head_of_what_is_not_read_again_is_compared_with_nothing() -> None:
+    log = written(*TWO)
+    old = log.head()
+    log.do("go b")
+    tips = dict(log.seal.tips)
+    since = Reached(log.head(), tips)
+    rest = log.entries[since.head.seq :]
+    assert verify(rest, since=since, heads=[old]).intact
+    assert verify(rest, since=since, heads=[since.head]).intact
+    assert not verify(rest, since=since, heads=[replace(since.head, root="0" * 64)]).intact
 
 
 def test_a_kept_head_of_an_event_that_is_gone_shows_that() -> None:

@@ -317,7 +317,7 @@ def test_a_chain_goes_on_until_its_run_has_ended(store: PostgresStore, gate: Gat
 
 def test_what_ends_after_its_run_is_in_the_chain_of_the_store(store: PostgresStore, gate: Gate) -> None:
     """Not in one round trip: who declared the run lost has said already that its end is unknown."""
-    late, known = (gate.admit(action(name)) for name in ("late", "known"))
+    _, late, known = (gate.admit(action(name)) for name in ("first", "late", "known"))
     assert isinstance(late, Permit)
     assert isinstance(known, Permit)
     with closing(PostgresStore(store.url)) as other:
@@ -385,6 +385,36 @@ def test_who_waits_for_another_of_its_run_keeps_nobody_else_waiting(store: Postg
         impatient.halts.stop("os:1:ann", "enough")
         first.execute("COMMIT")
         waiting.join(PATIENCE)
+
+
+def test_who_reads_waits_for_nobody_who_began_later(store: PostgresStore, gate: Gate, other: Gate) -> None:
+    found: list[int] = []
+    with (
+        closing(PostgresStore(store.url, create=False)) as reader,
+        psycopg.connect(store.url, autocommit=True) as later,
+    ):
+        with writing(store, "run-1"):
+            follower = threading.Thread(target=lambda: found.append(reader.database.settled()))
+            follower.start()
+            waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+            patiently(lambda: later.execute(waits).fetchone() is not None, "that it waits")
+            later.execute("BEGIN; SELECT humanlayer.begin_write_of('run-2')")
+        follower.join(PATIENCE)
+        assert found
+
+
+def test_a_permit_is_ended_by_its_own_run_while_that_goes_on(store: PostgresStore, gate: Gate, other: Gate) -> None:
+    permit, late = (gate.admit(action(name)) for name in ("first", "second"))
+    assert isinstance(permit, Permit)
+    assert isinstance(late, Permit)
+    newest = next(store.events(last=1))
+    with psycopg.connect(store.url, autocommit=True) as session:
+        end = "SELECT count(*) FROM humanlayer.finish(%s, %s, 'finished', 0, %s, %s, 'mark', ARRAY[]::text[])"
+        for run, ended in (("run-2", 0), ("run-9", 0), ("run-1", 1)):
+            found = session.execute(end, (permit.id, run, newest.seq, newest.hash)).fetchone()
+            assert found == (ended,)
+        store.close_run("run-1", "finished")
+        assert session.execute(end, (late.id, "run-1", newest.seq, newest.hash)).fetchone() == (0,)
 
 
 def test_who_reads_does_not_wait_for_ever(store: PostgresStore, gate: Gate) -> None:
