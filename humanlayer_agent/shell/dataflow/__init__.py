@@ -22,7 +22,7 @@ Way = Literal["pipe", "substitution", "redirect", "here-string", "variable", "ar
 WAYS: tuple[str, ...] = get_args(Way)
 """The ways by which data comes from one command to another."""
 
-MAX_MEETINGS = 40_000
+MAX_MEETINGS = 20_000
 """Most pairs of a written and a taken file that are compared for one action; any other may be the same file."""
 
 _LITERAL = frozenset(

@@ -291,6 +291,8 @@ class _Expansion:
             if any(isinstance(each, Glob) for each in listed):
                 raise Unknown
             return [self._expanded(" ".join(listed), True)]
+        if len(listed) > MAX_VARIANTS:
+            raise Unknown
         self.splits = True
         pieces: list[_Piece] = []
         for text in listed:

@@ -24,7 +24,7 @@ STEP = 25
 CHARACTER = 4
 """What a character costs of the command and of program text, before it is parsed (`ast.parse` takes about a microsecond
 for one)."""
-COMMAND = 500
+COMMAND = 700
 """What a command costs that is followed, and then judged."""
 EFFECT = 200
 """What each of its effects costs."""

@@ -117,6 +117,10 @@ class Evaluator:
     def step(self, node: Node) -> None:
         """Count work, and remember the line. Raises TooMuch."""
         self.line = node.line
+        self.count()
+
+    def count(self) -> None:
+        """Count work. Raises TooMuch."""
         self.steps += 1
         if self.steps > self.limit:
             raise TooMuch

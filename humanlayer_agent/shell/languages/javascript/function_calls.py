@@ -271,14 +271,17 @@ def apply(evaluator: Evaluator, entry: Entry, args: Arguments, receiver: Value) 
     return result
 
 
-def shown(evaluator: Evaluator, value: Value, depth: int = 0) -> None:
-    """What gets `value` may look at all variables of the environment, if they are in it."""
-    for atom in value:
+def shown(evaluator: Evaluator, value: Value) -> None:
+    """What gets `value` may look at all variables of the environment, if they are in it, however deep."""
+    pending, seen = [*value], set[Record]()
+    for atom in pending:
         if atom == Native("process.env") or (isinstance(atom, Record) and atom.inherits_environment):
             evaluator.act("environment", frozenset({"environment"}), "process.env", role="read")
-        elif isinstance(atom, Record) and depth < MAX_DEPTH:
-            for cell in list(atom.fields.values()):
-                shown(evaluator, frozenset(a for a in cell.value if isinstance(a, Native | Record)), depth + 1)
+        elif isinstance(atom, Record) and atom not in seen:
+            seen.add(atom)  # it may hold itself
+            for cell in atom.fields.values():
+                evaluator.count()
+                pending += [each for each in cell.value if isinstance(each, Native | Record)]
 
 
 def _result(evaluator: Evaluator, entry: Entry, receiver: Value) -> Value:
