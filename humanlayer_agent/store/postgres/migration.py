@@ -7,6 +7,7 @@ back at its end. The log of the store that was left ends by saying so, and nothi
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ _ORDER = {"audit_event": "seq"} | dict.fromkeys(("request", "vote", "presentatio
 _COMPUTED = {"audit_event": frozenset({"prev", "type", "run", "request", "chain", "link"})}
 """Columns that a file computes by itself."""
 _PART = 500
+_AT_ONCE = 50  # rows in one statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +95,14 @@ def move(source: SQLStore, target: str) -> Moved:
 
 
 def _copy(table: str, ledger: Ledger, writing: Connection, computed: bool) -> int:
-    count = 0
-    for row in _rows(table, ledger):
-        left_out = {"rowid", "came", *(_COMPUTED.get(table, ()) if computed else ())}
-        names = [name for name in dict(row) if name not in left_out]
-        statement = f"INSERT INTO {table} ({', '.join(map(_quoted, names))}) VALUES ({', '.join('?' * len(names))})"
-        writing.execute(statement, [bool(row[name]) if name == "kept" else row[name] for name in names])
-        count += 1
+    count, found = 0, _rows(table, ledger)
+    left_out = {"rowid", "came", *(_COMPUTED.get(table, ()) if computed else ())}
+    while rows := list(islice(found, _AT_ONCE)):
+        names = [name for name in dict(rows[0]) if name not in left_out]
+        places = ", ".join([f"({', '.join('?' * len(names))})"] * len(rows))
+        values = [bool(row[name]) if name == "kept" else row[name] for row in rows for name in names]
+        writing.execute(f"INSERT INTO {table} ({', '.join(map(_quoted, names))}) VALUES {places}", values)
+        count += len(rows)
     return count
 
 
