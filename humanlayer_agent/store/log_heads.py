@@ -196,6 +196,8 @@ class Keeper:
     def anchor(self, position: LogPosition, now: int) -> bool:
         """Write down, beside the user's keys, how far the log goes; False where that can't be done.
 
+        It names one event. How many there are nobody counts for that: the number that the next one has at least is said.
+
         Nothing is denied for want of it: `hla doctor` says that it is missing.
         """
         if position.seen is None or not position.store:

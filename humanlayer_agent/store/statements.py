@@ -55,9 +55,9 @@ class Log:
         return self._db.execute(statement, values).rowcount
 
     def append(self, kind: EventType, **fields: Any) -> None:
-        """Seal an event behind the newest, without the secrets in it.
+        """Seal an event behind the newest of its chain, without the secrets in it.
 
-        The head is read under the write lock, else two would follow the same.
+        The newest is read under the write lock, else two would follow the same.
         """
         written = self.redactor().fields(fields)
         chain = STORE if kind in _OF_THE_STORE else self._chain_of(written.get("run"))
