@@ -196,7 +196,7 @@ class Keeper:
     def anchor(self, position: LogPosition, now: int) -> bool:
         """Write down, beside the user's keys, how far the log goes; False where that can't be done.
 
-        It names one event. How many there are nobody counts for that: the number that the next one has at least is said.
+        It names one event; how many there are is not counted for that, but taken from its number.
 
         Nothing is denied for want of it: `hla doctor` says that it is missing.
         """
